@@ -1,0 +1,102 @@
+"""Every error this project raises on purpose, and what becomes of it.
+
+GemhooksError
+├── Misconfigured        the command ends with this one sentence and exit code 2
+├── InvalidSignature     the receiver answers 401 and publishes nothing
+├── KeysUnavailable      the receiver answers 503: the signature could not be checked
+├── Unavailable          a part of ours is away for now
+│   ├── PublishFailed    the receiver answers 503, so Gemini sends the webhook again
+│   └── LedgerUnavailable  the runner puts the message back for a while, uncounted
+├── Undecodable          the runner dead-letters the message: it can never be read
+├── Retry                a handler wants the same message again later
+│   └── NotYet           ... since Gemini has not finished, or does not know the id yet
+└── Reject               a handler gives the message up: the runner dead-letters it
+    ├── Gone             ... since Gemini says that the resource does not exist
+    └── Refused          ... since Gemini refuses our key or our request
+"""
+
+
+class GemhooksError(Exception):
+    """Base of all our errors, so that a caller can catch them at once."""
+
+
+class Misconfigured(GemhooksError):
+    """Something a person must change: a setting, a secret, a port, a broker's argument."""
+
+
+class InvalidSignature(GemhooksError):
+    """The request was not signed with any key we hold.
+
+    *reason* is a short fixed word, fit to be a metric label.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class KeysUnavailable(GemhooksError):
+    """No key could be had to check a signature with; the sender should try again.
+
+    *reason* is a short fixed word, fit to be a metric label.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Unavailable(GemhooksError):
+    """A broker or a database does not answer; it will heal without us."""
+
+
+class PublishFailed(Unavailable):
+    """The queue did not confirm the message: it may or may not be in there.
+
+    *reason* is one of ``timeout``, ``nacked``, ``returned``, ``disconnected``, ``blocked``,
+    ``too_large`` and ``failed``, fit to be a metric label.
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
+
+
+class LedgerUnavailable(Unavailable):
+    """The database of the ledger does not answer."""
+
+
+class Undecodable(GemhooksError):
+    """The body of a message is not a Gemini event."""
+
+
+class Retry(GemhooksError):
+    """Raised by a handler to see the same message again, *after* seconds if it says so.
+
+    *reason* is shown in logs and, at the end, in the dead letter.
+    """
+
+    def __init__(self, reason: str, *, after: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.after = after
+
+
+class NotYet(Retry):
+    """What the event speaks of is not there or not finished yet."""
+
+
+class Reject(GemhooksError):
+    """Raised by a handler when no retry can help."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Gone(Reject):
+    """Gemini says that the resource does not exist (any more)."""
+
+
+class Refused(Reject):
+    """Gemini refuses our key or our request: a person must look."""
