@@ -1,0 +1,255 @@
+"""The Gemini webhook events, one class per type, and the results our workers make of them.
+
+Sources: the event catalog of Gemini's webhooks guide and the Webhooks API reference. Where the two
+or the services in the wild disagree, every variant is read.
+"""
+
+from typing import Any, ClassVar, Self
+
+import orjson
+from pydantic import AliasChoices, BaseModel, Field, ValidationError, model_validator
+
+from gemhooks import topology
+from gemhooks.errors import Undecodable
+
+DEEPEST = 200  # levels of nesting; a body deeper than that is nobody's event
+UNKNOWN = "unknown"
+
+
+class Resource(BaseModel, frozen=True, extra="allow"):
+    """What the event is about. Gemini sends pointers; the result is fetched later."""
+
+    id: str = Field(min_length=1, validation_alias=AliasChoices("id", "name", "interaction_id"))
+    user_metadata: dict[str, Any] = {}
+
+
+class Failure(Resource, frozen=True):
+    """A resource that failed, with what Gemini says of it."""
+
+    error_code: int | str | None = None
+    error_message: str | None = None
+
+
+class Batch(Failure, frozen=True):
+    """A batch; only jobs with a file as input have an output file."""
+
+    output_file_uri: str | None = None
+
+
+class Video(Resource, frozen=True):
+    """A generated video; the field that points at it has had several names."""
+
+    output_file_uri: str | None = Field(
+        default=None, validation_alias=AliasChoices("output_file_uri", "video_uri", "uri")
+    )
+    file_name: str | None = Field(
+        default=None, validation_alias=AliasChoices("file_name", "file_uri")
+    )
+
+
+class Event(BaseModel, frozen=True, extra="allow"):
+    """What every event carries. Subscribe to this class to see them all."""
+
+    types: ClassVar[tuple[str, ...]] = ("#",)  # routing patterns
+    exchange: ClassVar[str] = topology.EVENTS
+
+    type: str = Field(validation_alias=AliasChoices("type", "event_type"))
+    version: str | None = None
+    timestamp: str | None = None
+    data: Resource
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, given: Any) -> Any:
+        """Bring the id and the user's metadata to where the guide puts them."""
+        if not isinstance(given, dict) or ("data" not in given and "interaction" not in given):
+            return given
+        data = given.get("data")
+        data = given.get("interaction") if data is None else data
+        if not isinstance(data, dict):
+            return given
+        nested = data.get("interaction")
+        data = {**(nested if isinstance(nested, dict) else {}), **data}
+        metadata = data.get("user_metadata", given.get("user_metadata"))
+        data["user_metadata"] = metadata if isinstance(metadata, dict) else {}
+        return {**given, "data": data, "version": _word(given.get("version"))}
+
+
+def _word(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else str(value)
+
+
+class InteractionEvent(Event, frozen=True):
+    """Something happened to an interaction."""
+
+    types: ClassVar[tuple[str, ...]] = ("interaction.*",)
+
+
+class InteractionCompleted(InteractionEvent, frozen=True):
+    """It ended; its result can be fetched."""
+
+    types: ClassVar[tuple[str, ...]] = ("interaction.completed",)
+
+
+class InteractionRequiresAction(InteractionEvent, frozen=True):
+    """It waits for function results; the calls must be fetched."""
+
+    types: ClassVar[tuple[str, ...]] = ("interaction.requires_action",)
+
+
+class InteractionFailed(InteractionEvent, frozen=True):
+    types: ClassVar[tuple[str, ...]] = ("interaction.failed",)
+    data: Failure
+
+
+class InteractionCancelled(InteractionEvent, frozen=True):
+    types: ClassVar[tuple[str, ...]] = ("interaction.cancelled",)
+
+
+class BatchEvent(Event, frozen=True):
+    """Something happened to a batch."""
+
+    types: ClassVar[tuple[str, ...]] = ("batch.*",)
+    data: Batch
+
+
+class BatchSucceeded(BatchEvent, frozen=True):
+    """Older texts call it batch.completed."""
+
+    types: ClassVar[tuple[str, ...]] = ("batch.succeeded", "batch.completed")
+
+
+class BatchFailed(BatchEvent, frozen=True):
+    types: ClassVar[tuple[str, ...]] = ("batch.failed",)
+
+
+class BatchExpired(BatchEvent, frozen=True):
+    types: ClassVar[tuple[str, ...]] = ("batch.expired",)
+
+
+class BatchCancelled(BatchEvent, frozen=True):
+    types: ClassVar[tuple[str, ...]] = ("batch.cancelled",)
+
+
+class VideoGenerated(Event, frozen=True):
+    types: ClassVar[tuple[str, ...]] = ("video.generated",)
+    data: Video
+
+
+class Fetched(Resource, frozen=True):
+    """What a worker of ours fetched and where it lies."""
+
+    status: str = ""
+    result_url: str = ""
+    text: str = ""  # the model's answer, at most 64 KiB of it
+    total_tokens: int = 0
+
+
+class InteractionFetched(Event, frozen=True):
+    """Ours: a completed interaction lies in the results store."""
+
+    types: ClassVar[tuple[str, ...]] = ("interaction.fetched",)
+    exchange: ClassVar[str] = topology.RESULTS
+    data: Fetched
+
+
+KNOWN: tuple[type[Event], ...] = (
+    InteractionCompleted,
+    InteractionRequiresAction,
+    InteractionFailed,
+    InteractionCancelled,
+    BatchSucceeded,
+    BatchFailed,
+    BatchExpired,
+    BatchCancelled,
+    VideoGenerated,
+    InteractionFetched,
+)
+BY_TYPE: dict[str, type[Event]] = {name: event for event in KNOWN for name in event.types}
+
+
+class Head(BaseModel, frozen=True):
+    """The little of a body that the receiver reads; all of it optional."""
+
+    type: str = UNKNOWN
+    time: str = ""
+    traceparent: str = ""
+
+    @classmethod
+    def unknown(cls) -> Self:
+        return cls()
+
+
+def head_of(body: bytes) -> Head:
+    """Read type, time and traceparent; a body of any shape gives at least Head("unknown").
+
+    The receiver must not refuse a verified webhook for what is in it: Gemini disables
+    endpoints that fail.
+    """
+    try:
+        given = orjson.loads(body)
+    except (orjson.JSONDecodeError, RecursionError):
+        return Head.unknown()
+    if not isinstance(given, dict):
+        return Head.unknown()
+    return Head(
+        type=_string(given.get("type")) or _string(given.get("event_type")) or UNKNOWN,
+        time=_string(given.get("timestamp")),
+        traceparent=_traceparent(given),
+    )
+
+
+def type_of(body: bytes) -> str:
+    """The event type, or "unknown"."""
+    return head_of(body).type
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) and len(value) <= 255 else ""  # noqa: PLR2004 - AMQP's shortstr
+
+
+def _traceparent(given: dict[str, Any]) -> str:
+    data = given.get("data")
+    for place in (data, given):
+        metadata = place.get("user_metadata") if isinstance(place, dict) else None
+        if isinstance(metadata, dict):
+            return _string(metadata.get("traceparent"))
+    return ""
+
+
+def parse(body: bytes) -> Event:
+    """Read a whole body; a type that this release doesn't know comes back as a plain Event.
+
+    Raises Undecodable, with no part of the body in its text.
+    """
+    try:
+        given = orjson.loads(body)
+        if _too_deep(given):
+            raise Undecodable("the body is nested too deeply")
+        event_type = given.get("type", given.get("event_type")) if isinstance(given, dict) else None
+        model = BY_TYPE.get(event_type, Event) if isinstance(event_type, str) else Event
+        return model.model_validate(given)
+    except (orjson.JSONDecodeError, RecursionError) as error:
+        raise Undecodable("the body is not JSON") from error
+    except ValidationError as error:
+        raise Undecodable(_what_is_wrong(error)) from error
+
+
+def _what_is_wrong(error: ValidationError) -> str:
+    found = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return f"not a Gemini event: {'.'.join(map(str, found['loc']))}: {found['msg']}"[:200]
+
+
+def _too_deep(value: Any) -> bool:
+    """Level by level, so that the check itself needs no stack."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            child
+            for each in level
+            if isinstance(each, dict | list)
+            for child in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True

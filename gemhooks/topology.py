@@ -1,0 +1,121 @@
+"""Exchanges, queues, bindings and delays as data: the one place that names them.
+
+The names are public; a change is an "Upgrading" line in the CHANGELOG.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+EVENTS = "gemhooks.events"  # topic; routing key = Gemini's event type
+RESULTS = "gemhooks.results"  # topic; what the built-in workers produce
+RETURN = "gemhooks.return"  # direct; a retry comes back to its queue by the queue's name
+UNROUTED = "gemhooks.unrouted"  # alternate exchange, and the queue behind it
+
+RUNGS = (1, 5, 15, 60, 300, 900, 3600, 21600)  # seconds; the retry ladder
+UNROUTED_MAX_LENGTH = 1_000_000
+UNROUTED_TTL = 14 * 24 * 3600  # seconds
+# Attempts are ours to count: 4.0 would drop a message after 20 looks, and -1 is unknown to 3.10.
+DELIVERY_LIMIT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One consumer's queue and what lands in it: (exchange, routing pattern) pairs."""
+
+    name: str
+    bindings: tuple[tuple[str, str], ...]
+
+    @property
+    def dead_letters(self) -> str:
+        return dead_letters(self.name)
+
+
+def queue_name(name: str) -> str:
+    """``answers`` is the queue ``gemhooks.answers``."""
+    return name if name.startswith("gemhooks.") else f"gemhooks.{name}"
+
+
+def dead_letters(queue: str) -> str:
+    return f"{queue}.dlq"
+
+
+def retry_name(rung: int) -> str:
+    """The fanout exchange, and the queue behind it, of one rung of the ladder."""
+    return f"gemhooks.retry.{rung}s"
+
+
+def first_hop(seconds: float) -> tuple[int, int]:
+    """Which rung a wait of *seconds* starts on, and how many seconds are left after it.
+
+    >>> first_hop(4), first_hop(30_000)
+    ((5, 0), (21600, 8400))
+    """
+    for rung in RUNGS:
+        if seconds <= rung:
+            return rung, 0
+    return RUNGS[-1], round(seconds) - RUNGS[-1]
+
+
+INTERACTIONS = Queue(
+    "gemhooks.interactions",
+    tuple((EVENTS, f"interaction.{what}") for what in ("completed", "failed", "cancelled")),
+)
+FUNCTIONS = Queue("gemhooks.functions", ((EVENTS, "interaction.requires_action"),))
+BATCHES = Queue("gemhooks.batches", ((EVENTS, "batch.*"),))
+VIDEOS = Queue("gemhooks.videos", ((EVENTS, "video.*"),))
+
+# Everyone, the receiver too, declares these: an event before the first worker waits in place.
+BUILT_IN = (INTERACTIONS, FUNCTIONS, BATCHES, VIDEOS)
+
+
+def matches(pattern: str, routing_key: str) -> bool:
+    """AMQP's topic rule: ``*`` is one word, ``#`` is any number of words.
+
+    >>> matches("batch.*", "batch.succeeded"), matches("#", "x.y"), matches("a.#.c", "a.c")
+    (True, True, True)
+    """
+    return _matches(pattern.split("."), routing_key.split("."))
+
+
+def _matches(pattern: list[str], words: list[str]) -> bool:
+    if not pattern:
+        return not words
+    head, rest = pattern[0], pattern[1:]
+    if head == "#":
+        return any(_matches(rest, words[skip:]) for skip in range(len(words) + 1))
+    return bool(words) and head in ("*", words[0]) and _matches(rest, words[1:])
+
+
+def queue_arguments() -> dict[str, str | int]:
+    return {"x-queue-type": "quorum", "x-delivery-limit": DELIVERY_LIMIT}
+
+
+def rung_arguments(rung: int) -> dict[str, str | int]:
+    """Without at-least-once, killing a node lost half of the waiting messages (tried)."""
+    return {
+        "x-queue-type": "quorum",
+        "x-message-ttl": rung * 1000,
+        "x-dead-letter-exchange": RETURN,
+        "x-dead-letter-strategy": "at-least-once",
+        "x-overflow": "reject-publish",
+        "x-delivery-limit": DELIVERY_LIMIT,
+    }
+
+
+def unrouted_arguments() -> dict[str, str | int]:
+    return {
+        "x-queue-type": "quorum",
+        "x-max-length": UNROUTED_MAX_LENGTH,
+        "x-message-ttl": UNROUTED_TTL * 1000,
+        "x-delivery-limit": DELIVERY_LIMIT,
+    }
+
+
+def exchanges() -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Name, type and arguments of each exchange, in an order that can be declared."""
+    yield UNROUTED, "fanout", {}
+    yield EVENTS, "topic", {"alternate-exchange": UNROUTED}
+    yield RESULTS, "topic", {}
+    yield RETURN, "direct", {"alternate-exchange": UNROUTED}
+    for rung in RUNGS:
+        yield retry_name(rung), "fanout", {}
