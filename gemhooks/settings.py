@@ -1,0 +1,174 @@
+"""Configuration: read once from the environment, then passed around."""
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import structlog
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from gemhooks.errors import Misconfigured
+
+log = structlog.get_logger()
+
+PREFIX = "GEMHOOKS_"
+# Google's own names, without our prefix; the first that is set counts.
+OTHERS = {
+    "gemini_api_key": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "webhook_secret": ("GEMINI_WEBHOOK_SECRET",),
+}
+LONGEST_FILE = 1 << 20  # bytes
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds(text: Any) -> Any:
+    """``"2m"`` is 120.0; plain numbers are seconds."""
+    found = (
+        re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", text) if isinstance(text, str) else None
+    )
+    return float(found[1]) * UNITS[found[2] or "s"] if found else text
+
+
+def _schedule(text: Any) -> Any:
+    return tuple(seconds(each) for each in text.split()) if isinstance(text, str) else text
+
+
+def _words(text: Any) -> Any:
+    return tuple(re.split(r"[\s,]+", text.strip(" ,\n"))) if isinstance(text, str) else text
+
+
+Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0)]
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
+Schedule = Annotated[tuple[float, ...], NoDecode, BeforeValidator(_schedule), Field(min_length=1)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+class Settings(BaseSettings):
+    """Each field is the variable GEMHOOKS_<NAME>, or the file named by GEMHOOKS_<NAME>_FILE."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid")
+
+    broker_url: SecretStr = SecretStr("sqlite:///gemhooks-data/queue.db")
+    database_url: SecretStr = SecretStr("sqlite:///gemhooks-data/ledger.db")
+    results_url: str = "gemhooks-data/results"
+
+    gemini_api_key: SecretStr = SecretStr("")
+    gemini_base_url: str | None = None
+    gemini_timeout: Seconds = 30.0
+    webhook_secret: SecretStr = SecretStr("")
+
+    host: str = "127.0.0.1"
+    port: Port = 8080
+    admin_host: str = "127.0.0.1"
+    admin_port: Port = 9090
+
+    schemes: Words = ("v1",)
+    path_tokens: SecretStr = SecretStr("")
+    tolerance: Annotated[int, Field(ge=1, le=3600)] = 300  # seconds
+    max_body: Annotated[int, Field(ge=1024, le=8 << 20)] = 1 << 20  # bytes
+    publish_timeout: Seconds = 5.0
+    grace: Seconds = 20.0  # to finish what runs when told to stop
+    drain_delay: Seconds = 0.0  # readiness is false for so long before the port closes
+
+    concurrency: Annotated[int, Field(ge=1, le=1000)] = 8  # handlers at once, per process
+    retry_schedule: Schedule = (5.0, 30.0, 120.0, 600.0, 3600.0, 21600.0)
+    lease: Seconds = 30.0
+
+    log_format: Annotated[str, Field(pattern="^(auto|json|console)$")] = "auto"
+    log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - the base class's signature
+        init_settings: PydanticBaseSettingsSource,
+        *_others: PydanticBaseSettingsSource,
+        **_named: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what :meth:`from_env` collected: the rules for files and names are ours."""
+        return (init_settings,)
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] = os.environ) -> Self:
+        """Read the environment; Misconfigured, in one sentence, for what a person must mend."""
+        check_names(env, known_names(cls))
+        try:
+            return cls.model_validate(dict(collect(cls, env)))
+        except ValidationError as error:
+            raise Misconfigured(_sentence(error)) from None  # its text would show the value
+
+
+def variables(field: str) -> tuple[str, ...]:
+    return OTHERS.get(field, (PREFIX + field.upper(),))
+
+
+def known_names(model: type[BaseSettings]) -> set[str]:
+    plain = {name for field in model.model_fields for name in variables(field)}
+    return plain | {name + "_FILE" for name in plain}
+
+
+def collect(model: type[BaseSettings], env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Field and value of what is set; a file counts before the variable itself."""
+    for field in model.model_fields:
+        for name in variables(field):
+            if is_service_link(name, env.get(name, "")):
+                continue
+            if path := env.get(name + "_FILE"):
+                yield field, read_secret_file(name + "_FILE", path)
+                break
+            if name in env:
+                yield field, env[name]
+                break
+
+
+def read_secret_file(name: str, path: str) -> str:
+    """The file's text without surrounding white space; of a folder, every file's, by name."""
+    place = Path(path)
+    try:
+        files = sorted(filter(_is_plain, place.iterdir())) if place.is_dir() else [place]
+        texts = [each.read_bytes()[:LONGEST_FILE].decode().strip() for each in files]
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"{name}={path} can't be read: {type(error).__name__}.") from None
+    return " ".join(texts)
+
+
+def _is_plain(path: Path) -> bool:
+    # A mounted Kubernetes Secret keeps its versions in ..data folders beside the links to them.
+    return path.is_file() and not path.name.startswith(".")
+
+
+def check_names(env: Mapping[str, str], known: set[str]) -> None:
+    """A name close to one of ours is a slip and an error; others are only mentioned."""
+    for name, value in env.items():
+        if not name.startswith(PREFIX) or name in known or name.startswith("GEMHOOKS_TEST_"):
+            continue
+        if is_service_link(name, value):
+            continue
+        if close := difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8):
+            raise Misconfigured(f"{name} is not a setting; did you mean {close[0]}?")
+        log.warning("setting_unknown", name=name)
+
+
+# Kubernetes sets GEMHOOKS_PORT=tcp://10.0.0.1:80 and its like for a Service called gemhooks.
+SERVICE_LINK = re.compile(r"GEMHOOKS_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP)\w*)?)")
+
+
+def is_service_link(name: str, value: str) -> bool:
+    if name in ("GEMHOOKS_PORT", "GEMHOOKS_ADMIN_PORT"):
+        return value.startswith(("tcp://", "udp://"))
+    return SERVICE_LINK.fullmatch(name) is not None
+
+
+def _sentence(error: ValidationError) -> str:
+    found = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    name = variables(str(found["loc"][0]))[0] if found["loc"] else "The settings"
+    return f"{name} is not usable: {found['msg'].lower()}."
