@@ -214,6 +214,14 @@ class Broker(Protocol):
         """
         ...
 
+    def browse(self, queue: str, limit: int) -> list[tuple[Message, Headers]]:
+        """The first *limit* messages and their headers, without using them up."""
+        ...
+
+    def check(self) -> None:
+        """Raise Misconfigured or Unavailable, in bounded time, where it can't be used."""
+        ...
+
     def is_ready(self) -> bool:
         """True while messages can be published and consumed."""
         ...

@@ -1,0 +1,153 @@
+"""Every documented payload, every variant seen in the wild, and what is nobody's event."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemhooks import events, topology
+from gemhooks.errors import Undecodable
+
+DOCUMENTED = [
+    (events.BatchSucceeded, "batch.succeeded", {"output_file_uri": "gs://my-bucket/results.jsonl"}),
+    (events.BatchSucceeded, "batch.completed", {}),
+    (events.BatchFailed, "batch.failed", {"error_code": 3, "error_message": "bad"}),
+    (events.BatchExpired, "batch.expired", {}),
+    (events.BatchCancelled, "batch.cancelled", {}),
+    (events.InteractionRequiresAction, "interaction.requires_action", {}),
+    (events.InteractionCompleted, "interaction.completed", {"user_metadata": {"job": "7"}}),
+    (events.InteractionFailed, "interaction.failed", {"error_code": "13", "error_message": "x"}),
+    (events.InteractionCancelled, "interaction.cancelled", {}),
+    (events.VideoGenerated, "video.generated", {"output_file_uri": "u", "file_name": "files/a"}),
+]
+
+
+def body(event_type: str, **data: object) -> bytes:
+    head = {"type": event_type, "version": "v1", "timestamp": "2026-01-22T12:00:00Z"}
+    return json.dumps({**head, "data": {"id": "id_1", **data}}).encode()
+
+
+@pytest.mark.parametrize(("kind", "event_type", "data"), DOCUMENTED)
+def test_a_documented_payload_becomes_its_own_class(
+    kind: type[events.Event], event_type: str, data: dict[str, object]
+) -> None:
+    event = events.parse(body(event_type, **data))
+
+    assert type(event) is kind
+    assert event.data.id == "id_1"
+    assert event.data.model_dump(exclude_none=True, exclude_defaults=True).items() >= data.items()
+
+
+def test_an_unknown_type_is_a_plain_event_with_all_its_fields() -> None:
+    event = events.parse(body("agent.paused", colour="red"))
+
+    assert type(event) is events.Event
+    assert event.data.model_extra == {"colour": "red"}
+
+
+@pytest.mark.parametrize(
+    "given_body",
+    [
+        {"type": "interaction.completed", "data": {"name": "id_1"}},
+        {"type": "interaction.completed", "data": {"interaction_id": "id_1"}},
+        {"type": "interaction.completed", "data": {"interaction": {"id": "id_1"}}},
+        {"type": "interaction.completed", "interaction": {"id": "id_1"}},
+        {"event_type": "interaction.completed", "data": {"id": "id_1"}},
+        {"type": "interaction.completed", "version": 2, "data": {"id": "id_1"}},
+    ],
+)
+def test_an_id_is_found_wherever_it_was_seen(given_body: dict[str, object]) -> None:
+    event = events.parse(json.dumps(given_body).encode())
+
+    assert event.data.id == "id_1"
+
+
+@pytest.mark.parametrize("place", ["output_file_uri", "video_uri", "uri"])
+def test_a_video_is_found_under_each_name_of_its_field(place: str) -> None:
+    event = events.parse(body("video.generated", **{place: "https://x/v"}))
+
+    assert isinstance(event, events.VideoGenerated)
+    assert event.data.output_file_uri == "https://x/v"
+
+
+def test_user_metadata_is_found_in_the_data_and_beside_it() -> None:
+    inside = events.parse(body("interaction.completed", user_metadata={"a": 1}))
+    beside = events.parse(
+        json.dumps({"type": "x", "data": {"id": "i"}, "user_metadata": {"a": 1}}).encode()
+    )
+
+    assert (inside.data.user_metadata, beside.data.user_metadata) == ({"a": 1}, {"a": 1})
+
+
+NOBODYS = [
+    b"",
+    b"\x00\xff",
+    b"[]",
+    b'"x"',
+    b"5",
+    b"null",
+    b"true",
+    b"{}",
+    b'{"type":"x"}',
+    b'{"type":5,"data":{"id":"i"}}',
+    b'{"type":"x","data":null}',
+    b'{"type":"x","data":[]}',
+    b'{"type":"x","data":{"id":5}}',
+    b'{"type":"x","data":{"id":""}}',
+    b"[" * 20_000 + b"]" * 20_000,
+    b'{"type":"x","data":{"id":"i","n":' + b"[" * 600 + b"]" * 600 + b"}}",
+    b'{"type":"x","data":{"id":"\\ud800"}}',
+]
+
+
+@pytest.mark.parametrize("given_body", NOBODYS)
+def test_what_is_no_event_is_undecodable_and_nothing_else(given_body: bytes) -> None:
+    with pytest.raises(Undecodable) as caught:
+        events.parse(given_body)
+
+    assert len(str(caught.value)) <= 200
+
+
+@given(st.binary())
+def test_any_bytes_have_a_head(given_body: bytes) -> None:
+    assert isinstance(events.head_of(given_body).type, str)
+
+
+@given(st.dictionaries(st.sampled_from(["type", "data", "id", "version"]), st.text()))
+def test_any_object_is_an_event_or_undecodable(given_object: dict[str, object]) -> None:
+    try:
+        event = events.parse(json.dumps(given_object).encode())
+    except Undecodable:
+        return
+
+    assert isinstance(event, events.Event)
+
+
+def test_receiver_and_worker_read_the_same_type_from_duplicate_keys() -> None:
+    twice = (
+        b'{"type":"interaction.completed","type":"interaction.requires_action",'
+        b'"data":{"id":"int_1","id":"int_2"}}'
+    )
+
+    assert events.type_of(twice) == events.parse(twice).type
+
+
+@pytest.mark.parametrize(
+    "given_body", [*NOBODYS[:9], b'{"type":5}', b'{"type":"' + b"x" * 256 + b'"}']
+)
+def test_a_type_that_cannot_be_a_routing_key_is_unknown(given_body: bytes) -> None:
+    assert events.type_of(given_body) in ("unknown", "x")
+
+
+def test_every_event_of_gemini_lands_in_a_built_in_queue() -> None:
+    patterns = [pattern for queue in topology.BUILT_IN for _, pattern in queue.bindings]
+    missing = [
+        name
+        for kind in events.KNOWN
+        if kind.exchange == topology.EVENTS
+        for name in kind.types
+        if not any(topology.matches(pattern, name) for pattern in patterns)
+    ]
+
+    assert missing == []

@@ -1,0 +1,90 @@
+"""The environment, and the one sentence for each mistake in it."""
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from gemhooks.errors import Misconfigured
+from gemhooks.settings import Settings
+
+
+def test_nothing_set_runs_on_embedded_parts() -> None:
+    settings = Settings.from_env({})
+
+    assert settings.broker_url.get_secret_value().startswith("sqlite:///")
+    assert settings.schemes == ("v1",)
+
+
+def test_a_file_stands_in_for_each_variable(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("whsec_x\n")
+
+    settings = Settings.from_env({"GEMINI_WEBHOOK_SECRET_FILE": str(secret)})
+
+    assert settings.webhook_secret.get_secret_value() == "whsec_x"
+
+
+def test_a_folder_of_secrets_is_all_of_them_without_hidden_files(tmp_path: Path) -> None:
+    for name, text in (("a", "whsec_1"), ("b", "whsec_2"), ("..data", "old")):
+        (tmp_path / name).write_text(text)
+
+    settings = Settings.from_env({"GEMINI_WEBHOOK_SECRET_FILE": str(tmp_path)})
+
+    assert settings.webhook_secret.get_secret_value() == "whsec_1 whsec_2"
+
+
+def test_either_name_of_the_key_counts() -> None:
+    settings = Settings.from_env({"GOOGLE_API_KEY": "k"})
+
+    assert settings.gemini_api_key.get_secret_value() == "k"
+
+
+@pytest.mark.parametrize(
+    ("env", "sentence"),
+    [
+        ({"GEMHOOKS_BROKR_URL": "x"}, "did you mean GEMHOOKS_BROKER_URL?"),
+        ({"GEMHOOKS_PORT": "99999"}, "GEMHOOKS_PORT is not usable"),
+        ({"GEMHOOKS_GRACE": "5 hours"}, "GEMHOOKS_GRACE is not usable"),
+        ({"GEMHOOKS_RETRY_SCHEDULE": "soon"}, "GEMHOOKS_RETRY_SCHEDULE is not usable"),
+        ({"GEMHOOKS_CONCURRENCY": "0"}, "GEMHOOKS_CONCURRENCY is not usable"),
+        ({"GEMINI_API_KEY_FILE": "/nowhere/key"}, "GEMINI_API_KEY_FILE=/nowhere/key can't be read"),
+    ],
+)
+def test_a_mistake_is_one_sentence(env: dict[str, str], sentence: str) -> None:
+    with pytest.raises(Misconfigured, match=sentence.replace("?", r"\?")) as caught:
+        Settings.from_env(env)
+
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_unlike_all_others_is_only_mentioned() -> None:
+    with capture_logs() as lines:
+        Settings.from_env({"GEMHOOKS_ZZZ": "1", "GEMHOOKS_TEST_AMQP_URL": "x"})
+
+    assert [line["name"] for line in lines] == ["GEMHOOKS_ZZZ"]
+
+
+def test_the_links_that_kubernetes_sets_are_not_ours() -> None:
+    settings = Settings.from_env(
+        {
+            "GEMHOOKS_PORT": "tcp://10.0.0.1:80",
+            "GEMHOOKS_SERVICE_HOST": "10.0.0.1",
+            "GEMHOOKS_PORT_80_TCP_ADDR": "10.0.0.1",
+        }
+    )
+
+    assert settings.port == 8080
+
+
+def test_durations_have_units() -> None:
+    settings = Settings.from_env({"GEMHOOKS_RETRY_SCHEDULE": "5s 2m 1h", "GEMHOOKS_GRACE": "1m"})
+
+    assert settings.retry_schedule == (5.0, 120.0, 3600.0)
+    assert settings.grace == 60.0
+
+
+def test_secrets_are_not_shown() -> None:
+    shown = repr(Settings.from_env({"GEMINI_API_KEY": "AIzaSecret"}))
+
+    assert "AIzaSecret" not in shown
