@@ -1,0 +1,65 @@
+"""Errors in the shape that Google's APIs answer, so that the client raises its own types."""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from flask import Flask, Response, jsonify
+from pydantic import ValidationError
+from werkzeug.exceptions import HTTPException
+
+STATUSES = {
+    400: "INVALID_ARGUMENT",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+}
+
+
+@dataclass
+class Refusal(Exception):
+    """The simulator refuses a request, as Gemini would."""
+
+    code: int
+    message: str
+    retry_after: int | None = None
+
+
+def invalid(message: str) -> Refusal:
+    return Refusal(HTTPStatus.BAD_REQUEST, message)
+
+
+def not_found(what: str) -> Refusal:
+    return Refusal(HTTPStatus.NOT_FOUND, f"{what} not found.")
+
+
+def install(app: Flask) -> None:
+    app.register_error_handler(Refusal, refuse)
+    app.register_error_handler(ValidationError, refuse_validation)
+    app.register_error_handler(HTTPException, refuse_http)
+
+
+def refuse(refusal: Refusal) -> Response:
+    response = jsonify(
+        error={
+            "code": int(refusal.code),
+            "message": refusal.message,
+            "status": STATUSES.get(refusal.code, "UNKNOWN"),
+        }
+    )
+    response.status_code = refusal.code
+    if refusal.retry_after is not None:
+        response.headers["Retry-After"] = str(refusal.retry_after)
+    return response
+
+
+def refuse_validation(error: ValidationError) -> Response:
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return refuse(invalid(f"Unknown parameter '{name}'."))
+    return refuse(invalid(f"{name}: {first['msg']}" if name else first["msg"]))
+
+
+def refuse_http(error: HTTPException) -> Response:
+    return refuse(Refusal(error.code or 500, error.description or error.name))

@@ -1,0 +1,158 @@
+"""The routes of /webhooks."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from flask import Blueprint, request
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from gemhooks.simulator.clock import webhook_resource_id
+from gemhooks.simulator.deliveries import Deliveries, Target, new_secret
+from gemhooks.simulator.refusals import invalid
+from gemhooks.simulator.state import SigningSecret, State, Webhook
+
+DAY = 86_400
+LARGEST_PAGE = 1000
+SUBSCRIBABLE = (
+    "batch.succeeded",
+    "batch.expired",
+    "batch.failed",
+    "interaction.requires_action",
+    "interaction.completed",
+    "interaction.failed",
+    "video.generated",
+)
+
+
+def _known(events: tuple[str, ...]) -> tuple[str, ...]:
+    for event in events:
+        if event not in SUBSCRIBABLE:
+            raise ValueError(f"'{event}' is none of {', '.join(SUBSCRIBABLE)}")
+    return events
+
+
+Events = Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_known)]
+
+
+class WebhookInput(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    uri: str = Field(min_length=1)
+    subscribed_events: Events
+    name: str | None = None
+
+
+class WebhookUpdate(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    uri: str = Field(default="", min_length=1)
+    subscribed_events: Events = ()
+    name: str | None = None
+    state: Literal["enabled", "disabled"] = "enabled"
+
+
+class Rotation(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    revocation_behavior: Literal[
+        "revoke_previous_secrets_after_h24", "revoke_previous_secrets_immediately"
+    ] = "revoke_previous_secrets_after_h24"
+
+    @property
+    def grace(self) -> float:
+        return DAY if self.revocation_behavior.endswith("h24") else 0
+
+
+class WebhookRoutes:
+    def __init__(self, state: State, deliveries: Deliveries) -> None:
+        self._state = state
+        self._deliveries = deliveries
+
+    def register(self, api: Blueprint) -> None:
+        one = "/webhooks/<webhook_id>"
+        api.add_url_rule("/webhooks", view_func=self.create_webhook, methods=["POST"])
+        api.add_url_rule("/webhooks", view_func=self.list_webhooks, methods=["GET"])
+        api.add_url_rule(one, view_func=self.get_webhook, methods=["GET"])
+        api.add_url_rule(one, view_func=self.update_webhook, methods=["PATCH"])
+        api.add_url_rule(one, view_func=self.delete_webhook, methods=["DELETE"])
+        api.add_url_rule(f"{one}:ping", view_func=self.ping_webhook, methods=["POST"])
+        api.add_url_rule(f"{one}:rotateSigningSecret", view_func=self.rotate, methods=["POST"])
+
+    def create_webhook(self) -> dict[str, Any]:
+        asked = WebhookInput.model_validate(request.get_json())
+        secret = new_secret()
+        secrets = (SigningSecret(secret),)
+        webhook = Webhook(webhook_resource_id(), secrets=secrets, **dict(asked))
+        self._state.add_webhook(webhook)
+        return resource(webhook) | {"new_signing_secret": secret}
+
+    def list_webhooks(self) -> dict[str, Any]:
+        size = min(_whole("page_size", 50) or 50, LARGEST_PAGE)
+        start = _whole("page_token", 0)
+        webhooks = self._state.webhooks
+        answer: dict[str, Any] = {}  # and it stays empty when there is nothing to list
+        if page := [resource(webhook) for webhook in webhooks[start : start + size]]:
+            answer["webhooks"] = page
+        if start + size < len(webhooks):
+            answer["next_page_token"] = str(start + size)
+        return answer
+
+    def get_webhook(self, webhook_id: str) -> dict[str, Any]:
+        return resource(self._state.webhook(webhook_id))
+
+    def update_webhook(self, webhook_id: str) -> dict[str, Any]:
+        # As seen live: update_mask is ignored, exactly the fields of the body are applied.
+        asked = WebhookUpdate.model_validate(request.get_json())
+        fields = {name: getattr(asked, name) for name in asked.model_fields_set}
+        return resource(self._state.change_webhook(webhook_id, **fields))
+
+    def delete_webhook(self, webhook_id: str) -> dict[str, Any]:
+        self._state.remove_webhook(webhook_id)
+        return {}
+
+    def ping_webhook(self, webhook_id: str) -> dict[str, Any]:
+        webhook = self._state.webhook(webhook_id)
+        # Nobody documents a ping's type: one that is no event's name is the honest choice.
+        self._deliveries.send("ping", {"id": webhook.id}, [Target(webhook.uri, webhook.id)])
+        return {}
+
+    def rotate(self, webhook_id: str) -> dict[str, Any]:
+        asked = Rotation.model_validate(request.get_json(silent=True) or {})
+        old = self._state.webhook(webhook_id).secrets
+        secret = new_secret()
+        secrets = (SigningSecret(secret), *expiring(old, time.time() + asked.grace))
+        self._state.change_webhook(webhook_id, secrets=secrets)
+        return {"secret": secret}
+
+
+def expiring(secrets: Sequence[SigningSecret], at: float) -> list[SigningSecret]:
+    return [replace(secret, expires=min(at, secret.expires or at)) for secret in secrets]
+
+
+def resource(webhook: Webhook) -> dict[str, Any]:
+    answer = {
+        "id": webhook.id,
+        "uri": webhook.uri,
+        "subscribed_events": list(webhook.subscribed_events),
+        "state": webhook.state,
+        "signing_secrets": [_truncated(secret) for secret in webhook.secrets if secret.alive],
+    }
+    return answer if webhook.name is None else answer | {"name": webhook.name}
+
+
+def _truncated(secret: SigningSecret) -> dict[str, str]:
+    answer = {"truncated_secret": f"whsec_...{secret.text[-4:]}"}
+    if secret.expires is not None:
+        expires = datetime.fromtimestamp(secret.expires, UTC)
+        answer["expire_time"] = expires.isoformat().replace("+00:00", "Z")
+    return answer
+
+
+def _whole(name: str, default: int) -> int:
+    text = request.args.get(name) or str(default)
+    if not text.isdecimal():
+        raise invalid(f"'{name}' is not valid.")
+    return int(text)
