@@ -1,0 +1,5 @@
+"""``python -m gemhooks`` is the command ``gemhooks``."""
+
+from gemhooks.cli import main
+
+main()

@@ -1,0 +1,20 @@
+"""How every program of ours ends: an exit code, and one sentence where something is wrong."""
+
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from gemhooks.errors import GemhooksError, Misconfigured
+
+MISCONFIGURED = 2  # starting again does not help
+FAILED = 1
+
+
+def run(program: Callable[[], int | None]) -> NoReturn:
+    """Run *program* and exit; our own errors become one sentence on stderr, without a traceback."""
+    try:
+        code = program()
+    except GemhooksError as error:
+        print(f"gemhooks: {error}", file=sys.stderr)  # noqa: T201 - not a log line: for a person
+        sys.exit(MISCONFIGURED if isinstance(error, Misconfigured) else FAILED)
+    sys.exit(code or 0)

@@ -1,0 +1,161 @@
+"""Handle one message: claim it, decode it, call its handler, settle it."""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import structlog
+from structlog.contextvars import bound_contextvars
+
+from gemhooks import events
+from gemhooks.consumers import Subscription
+from gemhooks.errors import LedgerUnavailable, NotYet, Reject, Retry, Undecodable
+from gemhooks.logs import redact
+from gemhooks.messages import Claim, Claimed, DeadLetter, Delivery, Ledger, Message
+from gemhooks.metrics import WorkerMetrics
+
+log = structlog.get_logger()
+
+JITTER = 0.2  # of the delay; retries of a burst must not come back as one
+MOST_STARTS = 3  # a redelivered message that was begun so often kills its process
+BUSY_DELAY = 5.0  # seconds until a copy asks again whether the other one is done
+LEDGER_DELAY = 5.0
+LONGEST_AFTER = 24 * 3600.0  # seconds; nobody may park a message for longer
+MOST_NOT_FOUND_ON_A_HINT = 3  # an unproven id that Gemini doesn't know is soon given up
+
+
+class Fate(StrEnum):
+    """What becomes of a message."""
+
+    DONE = "done"
+    DUPLICATE = "duplicate"  # handled before
+    RETRY = "retry"
+    WAIT = "wait"  # not tried: a copy is being handled, or the ledger is away
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    fate: Fate
+    reason: str = ""
+    after: float = 0.0  # seconds
+    letter: DeadLetter | None = None
+
+
+DONE = Outcome(Fate.DONE)
+
+
+class Runner:
+    """Serves one subscription."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        ledger: Ledger,
+        metrics: WorkerMetrics,
+        *,
+        schedule: Sequence[float],
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.subscription = subscription
+        self.ledger = ledger
+        self.metrics = metrics
+        self.schedule = schedule
+        self.jitter = jitter
+
+    def process(self, delivery: Delivery) -> None:
+        """Handle one delivery from start to end. Never raises for a bad message."""
+        message, queue = delivery.message, self.subscription.queue
+        started = time.perf_counter()
+        with bound_contextvars(
+            webhook_id=message.id[:255], event_type=message.routing_key, queue=queue
+        ):
+            outcome = self.claim_and_decide(message, redelivered=delivery.redelivered)
+            self.settle(delivery, outcome)
+            seconds = time.perf_counter() - started
+            log.info(
+                "message_handled",
+                outcome=outcome.fate.value,
+                reason=outcome.reason,
+                attempt=message.attempt,
+                milliseconds=round(seconds * 1000, 1),
+            )
+        self.metrics.handled(queue, message.type, outcome.fate.value, seconds)
+
+    def claim_and_decide(self, message: Message, *, redelivered: bool) -> Outcome:
+        """Decide under a claim in the ledger, so that copies of a message run once."""
+        queue = self.subscription.queue
+        try:
+            claimed = self.ledger.claim(queue, message.key, redelivered=redelivered)
+            if claimed.claim is not Claim.GRANTED:
+                return unclaimed(claimed)
+            outcome = self.decide(message, starts=claimed.starts)
+            # Mark first, acknowledge second: a crash between them costs a look, never a message.
+            close = self.ledger.done if outcome.fate is Fate.DONE else self.ledger.release
+            close(queue, message.key)
+        except LedgerUnavailable as error:
+            return Outcome(Fate.WAIT, f"ledger away: {redact(str(error))[:200]}", LEDGER_DELAY)
+        return outcome
+
+    def decide(self, message: Message, *, starts: int = 0) -> Outcome:
+        """Call the handler and say what becomes of the message. Touches no broker."""
+        if starts > MOST_STARTS:
+            return dead("kills_its_process", f"begun {starts - 1} times and never ended")
+        try:
+            return self.call(message)
+        except Undecodable as error:
+            return dead("undecodable", str(error), error)
+        except Reject as error:
+            return dead("rejected", str(error), error)
+        except Retry as error:
+            return self.again(message, error, after=error.after)
+        except Exception as error:
+            log.exception("handler_failed")
+            return self.again(message, error, after=None)
+
+    def call(self, message: Message) -> Outcome:
+        event = events.parse(message.body)
+        handler = self.subscription.handler_of(event)
+        if handler is None:
+            return dead("misrouted", f"no handler for {message.routing_key} in this queue")
+        handler(event)
+        return DONE
+
+    def again(self, message: Message, error: Exception, *, after: float | None) -> Outcome:
+        """One more try on the schedule, or the dead letters once it is used up."""
+        unproven = isinstance(error, NotYet) and message.trust == "hint"
+        if unproven and message.attempt >= MOST_NOT_FOUND_ON_A_HINT:
+            return dead("not_found", str(error), error)
+        if message.attempt > len(self.schedule):
+            return dead("gave_up", str(error), error)
+        planned = self.schedule[message.attempt - 1]
+        wait = (
+            planned * (1 + JITTER * self.jitter()) if after is None else min(after, LONGEST_AFTER)
+        )
+        reason = error.reason if isinstance(error, Retry) else type(error).__name__
+        return Outcome(Fate.RETRY, redact(reason)[:200], wait)
+
+    def settle(self, delivery: Delivery, outcome: Outcome) -> None:
+        match outcome.fate:
+            case Fate.DONE | Fate.DUPLICATE:
+                delivery.ack()
+            case Fate.RETRY:
+                delivery.later(delivery.message.next_attempt(), after=outcome.after)
+            case Fate.WAIT:
+                delivery.later(delivery.message, after=outcome.after)
+            case Fate.DEAD:
+                delivery.dead(outcome.letter or DeadLetter(outcome.reason))
+
+
+def unclaimed(claimed: Claimed) -> Outcome:
+    if claimed.claim is Claim.DONE:
+        return Outcome(Fate.DUPLICATE)
+    return Outcome(Fate.WAIT, "a copy is being handled", BUSY_DELAY)
+
+
+def dead(reason: str, detail: str, error: Exception | None = None) -> Outcome:
+    """A dead letter whose headers say why, without a secret in them."""
+    kind = type(error).__name__ if error else ""
+    return Outcome(Fate.DEAD, reason, letter=DeadLetter(reason, kind, redact(detail)[:300]))

@@ -1,0 +1,160 @@
+"""One worker process: connect, serve every subscription, drain on SIGTERM."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from gemhooks import logs
+from gemhooks.admin import AdminServer
+from gemhooks.consumers import Consumers
+from gemhooks.ledger import Ledgers, open_ledger
+from gemhooks.messages import Broker, Delivery, Ledger, OnDelivery, Subscriber
+from gemhooks.metrics import WorkerMetrics
+from gemhooks.queues.connect import connect
+from gemhooks.runner import Runner
+from gemhooks.settings import Settings
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a process has to offer to its consumers."""
+
+    settings: Settings
+    broker: Broker
+    ledgers: Ledgers
+
+
+class Service:
+    """Serves subscriptions from a broker on a bounded pool of threads."""
+
+    def __init__(
+        self,
+        consumers: Consumers,
+        broker: Broker,
+        ledger: Ledger,
+        metrics: WorkerMetrics,
+        settings: Settings,
+    ) -> None:
+        self.consumers = consumers
+        self.broker = broker
+        self.ledger = ledger
+        self.metrics = metrics
+        self.settings = settings
+        self._pool = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="handler")
+        self._subscribers: list[Subscriber] = []
+        self._stopping = threading.Event()
+        self._idle = threading.Condition()
+        self._taken = 0
+
+    def start(self) -> None:
+        """Declare the queues and begin to take messages."""
+        self.broker.declare(self.consumers.queues())
+        for subscription in self.consumers:
+            runner = Runner(
+                subscription, self.ledger, self.metrics, schedule=self.settings.retry_schedule
+            )
+            # Twice the threads: one message each in work, one each at hand.
+            prefetch = 2 * self.settings.concurrency
+            take = self._take(runner)
+            self._subscribers.append(
+                self.broker.consume(subscription.queue, take, prefetch=prefetch)
+            )
+
+    def _take(self, runner: Runner) -> OnDelivery:
+        def on_delivery(delivery: Delivery) -> None:
+            with self._idle:
+                self._taken += 1
+            self._pool.submit(self._work, runner, delivery)
+
+        return on_delivery
+
+    def _work(self, runner: Runner, delivery: Delivery) -> None:
+        try:
+            # What was at hand but not begun goes back untouched, its attempt not counted.
+            if self._stopping.is_set():
+                delivery.give_back()
+            else:
+                runner.process(delivery)
+        except Exception:
+            log.exception("message_lost_its_runner")
+            delivery.give_back()
+        finally:
+            with self._idle:
+                self._taken -= 1
+                self._idle.notify_all()
+
+    def is_ready(self) -> bool:
+        return not self._stopping.is_set() and self.broker.is_ready()
+
+    def stop(self) -> bool:
+        """Take no more, finish what runs within the grace; True when all of it ended."""
+        self._stopping.set()
+        for subscriber in self._subscribers:
+            subscriber.stop()
+        with self._idle:
+            ended = self._idle.wait_for(lambda: self._taken == 0, self.settings.grace)
+        self._pool.shutdown(wait=ended, cancel_futures=True)
+        self.broker.close()
+        return ended
+
+
+def run(build: Callable[[Parts], Consumers], settings: Settings) -> int:
+    """Serve what *build* makes until SIGTERM or Ctrl-C; returns the exit code.
+
+    Raises Misconfigured for what a person must mend. A broker or a database that is away is waited
+    for: readiness tells.
+    """
+    logs.configure(settings.log_format, settings.log_level)
+    stop = stop_event()
+    registry = CollectorRegistry()
+    ledgers = open_ledger(settings.database_url.get_secret_value(), lease=settings.lease)
+    broker = connect(
+        settings.broker_url.get_secret_value(), publish_timeout=settings.publish_timeout
+    )
+    consumers = build(Parts(settings, broker, ledgers))
+    service = Service(consumers, broker, ledgers.handled, WorkerMetrics(registry), settings)
+    admin = AdminServer(
+        settings.admin_host,
+        settings.admin_port,
+        registry,
+        live=lambda: True,
+        ready=service.is_ready,
+    )
+    admin.start()
+    service.start()
+    log.info("service_started", queues=[each.queue for each in consumers], admin_port=admin.port)
+    stop.wait()
+    return shut_down(service, admin, ledgers)
+
+
+def shut_down(service: Service, admin: AdminServer, ledgers: Ledgers) -> int:
+    ended = service.stop()
+    admin.stop()
+    log.info("service_stopped", all_ended=ended)
+    if not ended:
+        # A handler that outlives the grace can't be killed: leave it, its message comes back.
+        os._exit(0)
+    ledgers.close()
+    return 0
+
+
+def stop_event() -> threading.Event:
+    """Set by the first SIGTERM or SIGINT; the second ends the process at once."""
+    stop = threading.Event()
+
+    def on_signal(number: int, _frame: object) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    return stop

@@ -1,0 +1,196 @@
+"""The life of one message in a worker's hands, without a broker."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
+
+from gemhooks import Consumers, NotYet, Reject, Retry, events
+from gemhooks.errors import LedgerUnavailable
+from gemhooks.messages import Claim, Claimed, DeadLetter, Message
+from gemhooks.metrics import WorkerMetrics
+from gemhooks.runner import Runner
+
+SCHEDULE = (5.0, 30.0)
+
+
+@dataclass
+class KeptDelivery:
+    """A delivery that remembers how it was settled."""
+
+    message: Message
+    redelivered: bool = False
+    settled: list[object] = field(default_factory=list)
+
+    def ack(self) -> None:
+        self.settled.append("ack")
+
+    def later(self, message: Message, *, after: float) -> None:
+        self.settled.append(("later", message.attempt, after))
+
+    def dead(self, letter: DeadLetter) -> None:
+        self.settled.append(letter)
+
+    def give_back(self) -> None:
+        self.settled.append("give_back")
+
+
+@dataclass
+class KeptLedger:
+    """A ledger in memory that answers as told, and remembers what it was told."""
+
+    answer: Claimed = field(default_factory=lambda: Claimed(Claim.GRANTED))
+    away: bool = False
+    calls: list[str] = field(default_factory=list)
+
+    def claim(self, queue: str, key: str, *, redelivered: bool) -> Claimed:
+        if self.away:
+            raise LedgerUnavailable("connection refused")
+        self.calls.append("claim")
+        return self.answer
+
+    def done(self, queue: str, key: str) -> None:
+        self.calls.append("done")
+
+    def release(self, queue: str, key: str) -> None:
+        self.calls.append("release")
+
+
+def message(attempt: int = 1, trust: str = "body", event_type: str = "batch.failed") -> Message:
+    body = json.dumps({"type": event_type, "data": {"id": "b"}}).encode()
+    return Message("msg_1", event_type, body, attempt=attempt, trust=trust)
+
+
+def run(
+    handler: Callable[[events.BatchFailed], object],
+    delivery: KeptDelivery,
+    ledger: KeptLedger | None = None,
+) -> list[object]:
+    consumers = Consumers()
+    consumers.add(events.BatchFailed, handler, queue="q")
+    (subscription,) = consumers
+    metrics = WorkerMetrics(CollectorRegistry())
+    runner = Runner(
+        subscription, ledger or KeptLedger(), metrics, schedule=SCHEDULE, jitter=lambda: 0.0
+    )
+    runner.process(delivery)
+    return delivery.settled
+
+
+def nothing(event: events.BatchFailed) -> None:
+    """Take it."""
+
+
+def raising(error: Exception) -> Callable[[events.BatchFailed], object]:
+    def handler(event: events.BatchFailed) -> None:
+        raise error
+
+    return handler
+
+
+def test_a_handled_message_is_marked_done_before_it_is_acknowledged() -> None:
+    ledger = KeptLedger()
+
+    assert run(nothing, KeptDelivery(message()), ledger) == ["ack"]
+    assert ledger.calls == ["claim", "done"]
+
+
+@pytest.mark.parametrize(
+    ("error", "settled"),
+    [
+        (Retry("slow"), ("later", 2, 5.0)),
+        (Retry("slow", after=77.0), ("later", 2, 77.0)),
+        (Retry("slow", after=1e9), ("later", 2, 86_400.0)),
+        (NotYet("not_found"), ("later", 2, 5.0)),
+        (ValueError("a bug"), ("later", 2, 5.0)),
+        (Reject("no such shop"), DeadLetter("rejected", "Reject", "no such shop")),
+    ],
+)
+def test_each_way_to_fail_has_its_own_end(error: Exception, settled: object) -> None:
+    ledger = KeptLedger()
+
+    assert run(raising(error), KeptDelivery(message()), ledger) == [settled]
+    assert ledger.calls == ["claim", "release"]
+
+
+def test_the_schedule_ends_in_the_dead_letters() -> None:
+    last = KeptDelivery(message(attempt=len(SCHEDULE) + 1))
+
+    assert run(raising(ValueError("a bug")), last) == [DeadLetter("gave_up", "ValueError", "a bug")]
+
+
+def test_an_unproven_id_that_gemini_does_not_know_is_soon_given_up() -> None:
+    hint = KeptDelivery(message(attempt=3, trust="hint"))
+
+    assert run(raising(NotYet("not_found")), hint) == [
+        DeadLetter("not_found", "NotYet", "not_found")
+    ]
+
+
+def test_a_copy_of_what_was_done_is_acknowledged_unhandled() -> None:
+    ran: list[object] = []
+
+    settled = run(ran.append, KeptDelivery(message()), KeptLedger(Claimed(Claim.DONE)))
+
+    assert (settled, ran) == (["ack"], [])
+
+
+def test_a_copy_of_what_is_being_handled_waits_uncounted() -> None:
+    ran: list[object] = []
+
+    settled = run(ran.append, KeptDelivery(message(2)), KeptLedger(Claimed(Claim.BUSY)))
+
+    assert (settled, ran) == ([("later", 2, 5.0)], [])
+
+
+def test_nothing_runs_while_the_ledger_is_away() -> None:
+    ran: list[object] = []
+
+    settled = run(ran.append, KeptDelivery(message(2)), KeptLedger(away=True))
+
+    assert (settled, ran) == ([("later", 2, 5.0)], [])
+
+
+def test_a_message_that_kills_its_process_is_given_up() -> None:
+    ran: list[object] = []
+    ledger = KeptLedger(Claimed(Claim.GRANTED, starts=4))
+
+    (letter,) = run(ran.append, KeptDelivery(message(), redelivered=True), ledger)
+
+    assert isinstance(letter, DeadLetter)
+    assert (letter.reason, ran) == ("kills_its_process", [])
+
+
+@pytest.mark.parametrize("body", [b"\x00\xff", b"[]", b'{"type":"batch.failed"}'])
+def test_what_can_never_be_read_is_dead_at_once(body: bytes) -> None:
+    (letter,) = run(nothing, KeptDelivery(Message("m", "batch.failed", body)))
+
+    assert isinstance(letter, DeadLetter)
+    assert letter.reason == "undecodable"
+
+
+def test_what_nobody_in_the_queue_takes_is_dead_at_once() -> None:
+    (letter,) = run(nothing, KeptDelivery(message(event_type="video.generated")))
+
+    assert isinstance(letter, DeadLetter)
+    assert letter.reason == "misrouted"
+
+
+def test_a_message_is_one_line_with_ids_and_no_payload() -> None:
+    with capture_logs() as lines:
+        run(nothing, KeptDelivery(message()))
+
+    (line,) = lines
+    assert (line["event"], line["outcome"], line["attempt"]) == ("message_handled", "done", 1)
+
+
+def test_no_secret_reaches_a_dead_letter() -> None:
+    (letter,) = run(
+        raising(Reject("key AIzaSyA1234567890abcdefghijklmnopqrstuv")), KeptDelivery(message())
+    )
+
+    assert isinstance(letter, DeadLetter)
+    assert "AIza" not in letter.error_message

@@ -1,0 +1,91 @@
+"""Our programs as real processes, as a user starts them."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+START_TIMEOUT = 60.0  # seconds; a busy machine with two cores
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def clean_env(**more: str) -> dict[str, str]:
+    """The environment without settings of ours, so that a developer's own don't leak in."""
+    ours = ("GEMHOOKS_", "GEMINI_", "GOOGLE_")
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return {**plain, "PYTHONPATH": str(ROOT), **more}
+
+
+def command(*arguments: str, timeout: float = 60.0, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m`` *arguments* to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT,
+        env=clean_env(**env),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+@contextmanager
+def process(
+    *arguments: str, log: Path, env: Mapping[str, str], cwd: Path = ROOT
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run ``python -m`` *arguments* beside the test; ended by its pid afterwards."""
+    with log.open("ab") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            cwd=cwd,
+            env=clean_env(**env),
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield child
+    finally:
+        child.terminate()
+        try:
+            child.wait(30)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+def answers(url: str) -> int:
+    """The status at *url*, or 0 while nobody listens."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - loopback
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+    except OSError:
+        return 0
+
+
+def eventually(what: Callable[[], bool], *, seconds: float = START_TIMEOUT, why: str = "") -> None:
+    """Return as soon as *what* is true; fail the test with *why* when it doesn't become so."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:g} s: {why or what}")
+        time.sleep(0.05)
+
+
+def is_ready(port: int) -> Callable[[], bool]:
+    return lambda: answers(f"http://127.0.0.1:{port}/readyz") == 200

@@ -1,0 +1,127 @@
+"""What a newcomer gets wrong: one clear sentence, an exit code that is not 0, no traceback."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.processes import ROOT, clean_env, command, free_port
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def embedded(folder: Path, **more: str) -> dict[str, str]:
+    return {
+        "GEMHOOKS_BROKER_URL": f"sqlite:///{folder}/queue.db",
+        "GEMHOOKS_DATABASE_URL": f"sqlite:///{folder}/ledger.db",
+        "GEMHOOKS_RESULTS_URL": str(folder / "results"),
+        "GEMINI_WEBHOOK_SECRET": SECRET,
+        "GEMINI_API_KEY": "k",
+        "GEMHOOKS_PORT": str(free_port()),
+        "GEMHOOKS_ADMIN_PORT": str(free_port()),
+        **more,
+    }
+
+
+def assert_one_sentence(ended: subprocess.CompletedProcess[str], *words: str) -> None:
+    said = ended.stdout + ended.stderr
+    sentences = [line for line in ended.stderr.splitlines() if line.startswith("gemhooks: ")]
+
+    assert ended.returncode not in (0, -9), said
+    assert "Traceback" not in said
+    assert len(sentences) == 1, said
+    assert all(word in sentences[0] for word in words), said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "words"),
+    [
+        (("receiver",), {"GEMHOOKS_BROKR_URL": "x"}, ("did you mean GEMHOOKS_BROKER_URL",)),
+        (("receiver",), {"GEMINI_WEBHOOK_SECRET": ""}, ("secret",)),
+        (("receiver",), {"GEMINI_WEBHOOK_SECRET": "whsec_"}, ("secret", "empty")),
+        (("receiver",), {"GEMINI_WEBHOOK_SECRET": f"{SECRET} whsec_"}, ("secret", "empty")),
+        (("receiver",), {"GEMINI_WEBHOOK_SECRET": "changeme"}, ("secret",)),
+        (("receiver",), {"GEMHOOKS_BROKER_URL": "kafka://x"}, ("GEMHOOKS_BROKER_URL",)),
+        (("workers",), {"GEMINI_API_KEY": ""}, ("GEMINI_API_KEY",)),
+        (("workers",), {"GEMHOOKS_DATABASE_URL": "mongodb://x"}, ("GEMHOOKS_DATABASE_URL",)),
+        (
+            ("workers",),
+            {"GEMHOOKS_DATABASE_URL": "postgresql://u:hush@127.0.0.1:1/x"},
+            ("database",),
+        ),
+        (("gemhooks", "consume", "nowhere:consumers"), {}, ("nowhere",)),
+        (
+            ("gemhooks", "dlq", "list"),
+            {"GEMHOOKS_BROKER_URL": "amqp://u:hush@127.0.0.1:1/"},
+            ("127.0.0.1:1",),
+        ),
+        (
+            ("gemhooks", "jobs", "list"),
+            {"GEMHOOKS_DATABASE_URL": "postgresql://u:hush@127.0.0.1:1/x"},
+            ("database",),
+        ),
+        (("gemhooks", "trigger", "x", "--to", "http://127.0.0.1:1/"), {}, ("127.0.0.1:1",)),
+        (("gemhooks", "trigger", "x", "--to", "file:///etc"), {}, ("http",)),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else None,
+)
+def test_a_mistake_is_one_sentence(
+    arguments: tuple[str, ...], env: dict[str, str], words: tuple[str, ...], tmp_path: Path
+) -> None:
+    ended = command(*arguments, **embedded(tmp_path, **env))
+
+    assert_one_sentence(ended, *words)
+    assert "hush" not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "port"),
+    [
+        ("receiver", "GEMHOOKS_PORT"),
+        ("receiver", "GEMHOOKS_ADMIN_PORT"),
+        ("workers", "GEMHOOKS_ADMIN_PORT"),
+    ],
+)
+def test_a_port_in_use_is_one_sentence(program: str, port: str, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        number = str(taken.getsockname()[1])
+
+        ended = command(program, **embedded(tmp_path, **{port: number}))
+
+    assert_one_sentence(ended, number)
+
+
+def test_the_simulator_says_that_its_port_is_in_use() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        number = str(taken.getsockname()[1])
+
+        ended = command("gemhooks", "simulate", "--port", number)
+
+    assert_one_sentence(ended, number)
+
+
+def test_the_version_is_said() -> None:
+    assert command("gemhooks", "--version").stdout.startswith("gemhooks 0.")
+
+
+def test_the_receiver_imports_neither_the_sdk_nor_the_database_nor_the_command_line() -> None:
+    script = (
+        "import sys, receiver.server, gemhooks.queues.rabbitmq;"
+        "print([m for m in ('google.genai', 'sqlalchemy', 'typer') if m in sys.modules])"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env=clean_env(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.stdout.strip() == "[]", ended.stderr
