@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from tests.services.errors import MissingServiceError, ServiceError
+from tests.services.errors import ServiceError
 from tests.services.install import ensure
 from tests.services.postgresql import Database, PostgresServer
 from tests.services.rabbitmq import Broker, RabbitNode
@@ -30,7 +30,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         for service in {_FIXTURES[name] for name in wanted & _FIXTURES.keys()}:
             if not _given(service):
                 ensure(service)
-    except MissingServiceError as error:
+    except ServiceError as error:
         raise pytest.UsageError(str(error)) from error
 
 

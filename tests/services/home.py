@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -33,7 +34,7 @@ class Home:
     def own(self, path: Path) -> None:
         """Give a file or folder to the account of the service."""
         if self.user is not None:
-            shutil.chown(path, self.user, self.user)
+            shutil.chown(path, self.user, self._group())
 
     def write(self, name: str, text: str, mode: int = 0o600) -> Path:
         """Write a file that the service may read."""
@@ -55,7 +56,7 @@ class Home:
                 cwd=self.folder,
                 env=self._environment(),
                 user=self.user,
-                group=self.user,
+                group=self._group(),
                 extra_groups=None if self.user is None else [],
             )
 
@@ -71,7 +72,7 @@ class Home:
             cwd=self.folder,
             env=self._environment(),
             user=self.user,
-            group=self.user,
+            group=self._group(),
             extra_groups=None if self.user is None else [],
         )
         if done.returncode != 0:
@@ -95,6 +96,10 @@ class Home:
     def wait_empty(self) -> None:
         """Wait until no process of this folder is left, helpers of a killed server included."""
         wait_until(lambda: not processes_of(self.folder), f"end of all processes of {self.folder}")
+
+    def _group(self) -> int | None:
+        # By number: the group of an account need not have its name.
+        return None if self.user is None else pwd.getpwnam(self.user).pw_gid
 
     def _environment(self) -> dict[str, str]:
         """Nothing of the caller's environment but PATH: his settings are not the tests'."""

@@ -4,7 +4,6 @@ import dataclasses
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pika
 import psycopg
 import pytest
 import structlog
+from pika.exceptions import AMQPConnectionError
 
 from tests.services import install
 from tests.services.errors import MissingServiceError, NotOursError, ServiceError
@@ -85,7 +85,7 @@ def test_a_node_takes_a_message_and_gives_it_back(amqp_url: str) -> None:
 def test_a_confirmed_message_survives_a_killed_node(our_node: RabbitNode, amqp_url: str) -> None:
     publish(amqp_url, "q", b"kept")
     our_node.kill()
-    with pytest.raises(pika.exceptions.AMQPConnectionError):
+    with pytest.raises(AMQPConnectionError):
         fetch(amqp_url, "q")
     our_node.start()
     assert fetch(amqp_url, "q") == b"kept"
@@ -94,7 +94,7 @@ def test_a_confirmed_message_survives_a_killed_node(our_node: RabbitNode, amqp_u
 def test_rabbitmqctl_talks_to_our_node_only(our_node: RabbitNode, amqp_url: str) -> None:
     listed = our_node.ctl("list_vhosts", "name", "--no-table-headers").split()
     assert amqp_url.rsplit("/", 1)[1] in listed
-    with pytest.raises(ServiceError, match="rabbitmqctl failed: .*nonsense"):
+    with pytest.raises(ServiceError, match=r"rabbitmqctl failed: .*nonsense"):
         our_node.ctl("nonsense")
 
 
@@ -126,9 +126,9 @@ def test_management_answers_at_its_url(rabbitmq_node: Broker, management_url: st
 
 def test_a_node_that_cannot_start_says_why_and_leaves_nothing() -> None:
     node = RabbitNode()
-    with socket.create_server(("127.0.0.1", node.amqp_port)):
-        with pytest.raises(ServiceError, match=r"did not start:[^$]*eaddrinuse"):
-            node.start()
+    taken = socket.create_server(("127.0.0.1", node.amqp_port))
+    with taken, pytest.raises(ServiceError, match=r"did not start:[^$]*eaddrinuse"):
+        node.start()
     assert node.home is None
     assert not node.running
 
@@ -219,7 +219,7 @@ def test_a_given_database_is_never_stopped(crash: str) -> None:
 
 def test_what_outlives_its_server_is_ended_with_the_folder() -> None:
     home = Home.make("stray", user="nobody")
-    stray = home.launch([sys.executable, "-c", "import time; time.sleep(600)"])
+    stray = home.launch(["sleep", "600"])
     home.remove()
     assert stray.wait(10) == -signal.SIGKILL
     assert not home.folder.exists()
