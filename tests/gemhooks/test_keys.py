@@ -369,6 +369,25 @@ class TestJwksCache:
         site.open.set()
         finish(cache)
 
+    def test_an_attempt_that_never_ends_does_not_stop_the_next(self) -> None:
+        clock, never, answers = Clock(), threading.Event(), list[str]()
+
+        def fetch(url: str) -> bytes:
+            answers.append(url)
+            if len(answers) == 1:
+                never.wait()
+            return document(rsa_jwk("r1"))
+
+        cache = JwksCache("http://127.0.0.1:9/", clock=clock, fetch=fetch, max_wait=0.01)
+        with pytest.raises(KeysUnavailable):
+            send(cache, token())
+        clock.now += 60
+        cache.refresh()
+        never.set()
+        finish(cache)
+        assert len(answers) == 2
+        assert send(cache, token()).scheme is Scheme.JWT
+
     def test_a1_18_after_a_failure_the_server_is_left_alone_for_a_while(self, site: Site) -> None:
         clock = Clock()
         site.status = 500
