@@ -27,6 +27,7 @@ GOOGLE_JWKS_URL = "https://generativelanguage.googleapis.com/.well-known/jwks.js
 STAT_SECONDS = 1.0
 FETCH_TIMEOUT_SECONDS = 5.0
 MAX_FETCH_SECONDS = 10.0
+MAX_ATTEMPT_SECONDS = 60.0  # by then its thread has died, as in a forked process
 MAX_JWKS_BYTES = 256 * 1024
 MAX_JWKS_MEMBERS = 100
 MIN_RSA_BITS = 2048
@@ -346,13 +347,15 @@ class JwksCache:
         """Start an attempt, unless one is under way or was a moment ago."""
         with self._lock:
             last, now = self._attempt, self._clock()
-            if last and (not last.done.is_set() or now - last.began_at < self._cooldown):
+            if last and now - last.began_at < (
+                self._cooldown if last.done.is_set() else MAX_ATTEMPT_SECONDS
+            ):
                 return
             attempt = self._attempt = _Attempt(now, threading.Event())
             work = threading.Thread(target=self._run, args=(attempt,), name="jwks", daemon=True)
             try:
                 work.start()
-            except RuntimeError:  # no thread to be had: the next request tries again
+            except RuntimeError:  # no thread to be had: an attempt that failed
                 attempt.done.set()
 
     def _wait(self) -> None:
