@@ -29,6 +29,7 @@ from gemhooks.simulator.state import Interaction, State
 from gemhooks.simulator.webhooks import WebhookRoutes
 
 NO_FAULTS = Faults()
+STOPS_WITHIN = 0.02  # seconds
 
 
 class Simulator:
@@ -60,7 +61,9 @@ class Simulator:
         self._server = _bind(
             host, port, _create_app(self._state, self._deliveries, self._engine(delay))
         )
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": STOPS_WITHIN}, daemon=True
+        )
 
     @property
     def url(self) -> str:

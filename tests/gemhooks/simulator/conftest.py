@@ -44,7 +44,7 @@ class Listener:
         self._changed = threading.Condition()
         self._received: list[Received] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread = threading.Thread(target=lambda: self._server.serve_forever(0.02))
         self._thread.start()
 
     @property

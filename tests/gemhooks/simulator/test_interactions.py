@@ -140,7 +140,7 @@ def test_a_call_left_unanswered_is_refused(client: genai.Client, listener: Liste
     waiting, calls = waiting_for_functions(client, listener)
     with pytest.raises(BadRequestError, match=calls[1].id) as raised:
         answer(client, waiting, calls[:1])
-    assert raised.value.body["error"]["status"] == "INVALID_ARGUMENT"
+    assert raised.value.response.json()["error"]["status"] == "INVALID_ARGUMENT"
 
 
 def test_an_interaction_in_progress_cannot_be_continued(client: genai.Client) -> None:

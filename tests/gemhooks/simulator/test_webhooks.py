@@ -55,7 +55,7 @@ def test_a_deleted_webhook_is_not_found(client: genai.Client) -> None:
     client.webhooks.delete(id=hook.id or "")
     with pytest.raises(NotFoundError) as raised:
         client.webhooks.get(id=hook.id or "")
-    assert raised.value.body["error"]["status"] == "NOT_FOUND"
+    assert raised.value.response.json()["error"]["status"] == "NOT_FOUND"
 
 
 def test_an_event_that_nobody_can_subscribe_to_is_refused(client: genai.Client) -> None:
