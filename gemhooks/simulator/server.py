@@ -9,6 +9,7 @@ from typing import Self
 from flask import Flask
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
+from gemhooks.errors import Misconfigured
 from gemhooks.simulator import refusals
 from gemhooks.simulator.api import create_api
 from gemhooks.simulator.control import ControlRoutes
@@ -51,7 +52,7 @@ class Simulator:
         scripts: Sequence[Script] = (),
         faults: Faults = NO_FAULTS,
     ) -> None:
-        self.secret = secret or new_secret()
+        self.secret = _checked(secret or new_secret())
         self._state = State(scripts, faults)
         self._schedule = Schedule()
         patience = Patience(retry_base, max_attempts, timeout)
@@ -138,6 +139,14 @@ def serve(
     with Simulator(port, host, secret, scripts=scripts, faults=faults) as simulator:
         announce(simulator)
         stop.wait()
+
+
+def _checked(secret: str) -> str:
+    try:
+        decode_secret(secret)
+    except ValueError:  # never quote it
+        raise Misconfigured("the simulator's secret must be whsec_ and base64.") from None
+    return secret
 
 
 class _Quiet(WSGIRequestHandler):

@@ -130,6 +130,16 @@ def test_an_unknown_fault_is_refused(control: Control) -> None:
     assert control.refused("/control/faults", {"duplicates": 1}) == 400
 
 
+def test_an_emitted_event_goes_to_every_enabled_webhook(
+    client: genai.Client, control: Control, listener: Listener
+) -> None:
+    hook = client.webhooks.create(uri=listener.url, subscribed_events=["batch.failed"])
+    control.call("POST", "/control/events", {"type": "new.thing", "data": {"x": 1}})
+    (received,) = listener.wait(1)
+    event = Oracle(hook.new_signing_secret or "").verify(received.body, dict(received.headers))
+    assert (event["type"], event["data"]) == ("new.thing", {"x": 1})
+
+
 def test_scripts_can_be_set_over_http(client: genai.Client, control: Control) -> None:
     script = {"when": "Hi", "turns": [{"kind": "say", "text": "Hello yourself"}]}
     control.call("PUT", "/control/scripts", [script])
