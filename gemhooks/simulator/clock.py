@@ -2,6 +2,7 @@
 
 import secrets
 import string
+import time
 from datetime import UTC, datetime
 
 ALPHABET = string.ascii_lowercase + string.digits
@@ -9,6 +10,10 @@ ALPHABET = string.ascii_lowercase + string.digits
 
 def rfc3339() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def unix_time() -> int:
+    return int(time.time())
 
 
 def alphanumeric(length: int) -> str:

@@ -57,10 +57,11 @@ class ControlRoutes:
 
     def set_faults(self) -> dict[str, Any]:
         asked = request.get_json()
+        faults = FAULTS.validate_python(asked)
         # A dataclass lets unknown fields pass, and a misspelt fault would look like none.
         if unknown := set(asked) - set(asdict(Faults())):
             raise invalid(f"Unknown fault '{min(unknown)}'.")
-        self._state.faults = FAULTS.validate_python(asked)
+        self._state.faults = faults
         return asdict(self._state.faults)
 
     def set_scripts(self) -> dict[str, Any]:

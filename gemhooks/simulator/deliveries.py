@@ -14,7 +14,7 @@ from typing import Any
 
 import urllib3
 
-from gemhooks.simulator.clock import rfc3339
+from gemhooks.simulator.clock import rfc3339, unix_time
 from gemhooks.simulator.faults import Copy, Dice, Kind
 from gemhooks.simulator.schedule import Schedule
 
@@ -156,7 +156,7 @@ def envelope(event_type: str, data: Mapping[str, Any]) -> bytes:
 
 
 def headers(delivery: Delivery, keys: Sequence[bytes]) -> dict[str, str]:
-    timestamp = int(time.time())  # of this attempt, not of the event
+    timestamp = unix_time()  # of this attempt, not of the event
     used = [secrets.token_bytes(32)] if delivery.kind is Kind.FORGED else keys
     signatures = (sign_v1(delivery.id, timestamp, delivery.body, key) for key in used)
     return {

@@ -9,6 +9,7 @@ from typing import Self
 from flask import Flask
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
+from gemhooks.errors import Misconfigured
 from gemhooks.simulator import refusals
 from gemhooks.simulator.api import create_api
 from gemhooks.simulator.control import ControlRoutes
@@ -29,6 +30,7 @@ from gemhooks.simulator.state import Interaction, State
 from gemhooks.simulator.webhooks import WebhookRoutes
 
 NO_FAULTS = Faults()
+STOPS_WITHIN = 0.02  # seconds
 
 
 class Simulator:
@@ -50,7 +52,7 @@ class Simulator:
         scripts: Sequence[Script] = (),
         faults: Faults = NO_FAULTS,
     ) -> None:
-        self.secret = secret or new_secret()
+        self.secret = _checked(secret or new_secret())
         self._state = State(scripts, faults)
         self._schedule = Schedule()
         patience = Patience(retry_base, max_attempts, timeout)
@@ -60,7 +62,9 @@ class Simulator:
         self._server = _bind(
             host, port, _create_app(self._state, self._deliveries, self._engine(delay))
         )
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": STOPS_WITHIN}, daemon=True
+        )
 
     @property
     def url(self) -> str:
@@ -135,6 +139,14 @@ def serve(
     with Simulator(port, host, secret, scripts=scripts, faults=faults) as simulator:
         announce(simulator)
         stop.wait()
+
+
+def _checked(secret: str) -> str:
+    try:
+        decode_secret(secret)
+    except ValueError:  # never quote it
+        raise Misconfigured("the simulator's secret must be whsec_ and base64.") from None
+    return secret
 
 
 class _Quiet(WSGIRequestHandler):
