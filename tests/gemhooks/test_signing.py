@@ -380,7 +380,9 @@ class TestJwt:
             ),
             jwt.encode(CLAIMS, ED25519[0], algorithm="EdDSA", headers={"kid": "r1"}),
         ]
-        assert {reason_of(one) for one in forged} <= {"bad_algorithm", "bad_token"}
+        unsigned, *signed = (reason_of(one) for one in forged)
+        assert unsigned == "bad_token"
+        assert set(signed) == {"bad_algorithm"}
 
     @pytest.mark.parametrize(
         "extra",
