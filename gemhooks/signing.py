@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 TOLERANCE_SECONDS = 300
-MAX_ID_BYTES = 255  # the longest message id that AMQP can carry
+MAX_ID_BYTES = 4096  # beyond AMQP's 255 it is still an event: the queue keys it by its digest
 MAX_SIGNATURE_CHARS = 8192
 MAX_ENTRIES = 32  # each may cost one Ed25519 check for each key
 MAX_TIMESTAMP_DIGITS = 20

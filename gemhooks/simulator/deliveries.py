@@ -1,8 +1,6 @@
 """Sends signed webhooks, again and again until one gets through."""
 
 import base64
-import hashlib
-import hmac
 import json
 import secrets
 import threading
@@ -14,6 +12,7 @@ from typing import Any
 
 import urllib3
 
+from gemhooks import signing
 from gemhooks.simulator.clock import rfc3339, unix_time
 from gemhooks.simulator.faults import Copy, Dice, Kind
 from gemhooks.simulator.schedule import Schedule
@@ -158,7 +157,7 @@ def envelope(event_type: str, data: Mapping[str, Any]) -> bytes:
 def headers(delivery: Delivery, keys: Sequence[bytes]) -> dict[str, str]:
     timestamp = unix_time()  # of this attempt, not of the event
     used = [secrets.token_bytes(32)] if delivery.kind is Kind.FORGED else keys
-    signatures = (sign_v1(delivery.id, timestamp, delivery.body, key) for key in used)
+    signatures = (signing.sign_v1(delivery.id, timestamp, delivery.body, key) for key in used)
     return {
         "content-type": "application/json",
         "webhook-id": delivery.id,
@@ -169,14 +168,3 @@ def headers(delivery: Delivery, keys: Sequence[bytes]) -> dict[str, str]:
 
 def new_secret() -> str:
     return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
-
-
-def decode_secret(secret: str) -> bytes:
-    return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
-
-
-def sign_v1(webhook_id: str, timestamp: int | str, body: bytes, secret: bytes) -> str:
-    """To be replaced by gemhooks.signing.sign_v1, which has this signature."""
-    message = f"{webhook_id}.{timestamp}.".encode() + body
-    digest = hmac.digest(secret, message, hashlib.sha256)
-    return "v1," + base64.b64encode(digest).decode()
