@@ -211,7 +211,7 @@ class TestV1:
     def test_a1_12_an_id_in_utf_8_is_the_bytes_that_were_sent(self) -> None:
         assert check(v1(NEW, webhook_id="msg_é☃"), webhook_id="msg_é☃").id == "msg_é☃"
 
-    @pytest.mark.parametrize("webhook_id", ["a\nb", "a.1", "a.b.1.c", "a" * 256, "\u200b"])
+    @pytest.mark.parametrize("webhook_id", ["a\nb", "a.1", "a.b.1.c", "a" * 4097, "\u200b"])
     def test_an_id_that_could_mislead_is_refused(self, webhook_id: str) -> None:
         signature = v1(NEW, webhook_id=webhook_id)
         assert reason_of(signature, webhook_id=webhook_id) in {"bad_id", "too_large"}
@@ -357,7 +357,7 @@ class TestJwt:
         webhook = verify(headers, BODY, FixedKeys(), now=NOW, schemes=[Scheme.JWT], jwt_rules=RULES)
         assert (webhook.id, webhook.timestamp) == ("jti_é", NOW)
 
-    @pytest.mark.parametrize("jti", [None, 5, "", "\ud800", "a\nb", "a" * 256])
+    @pytest.mark.parametrize("jti", [None, 5, "", "\ud800", "a\nb", "a" * 4097])
     def test_a_token_without_a_usable_id_is_refused(self, jti: object) -> None:
         headers = {"webhook-signature": token(jti=jti) if jti is not None else token()}
         with pytest.raises(InvalidSignature):
