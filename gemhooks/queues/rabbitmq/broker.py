@@ -61,7 +61,8 @@ class RabbitBroker:
         self._mailbox = Mailbox(self._loop)
         self._outbox = Outbox(self._loop, publish_timeout)
         self._declared = asyncio.Event()
-        self._loop.call_soon_threadsafe(lambda: self._spawn(self._run()))
+        self._runners: set[asyncio.Task[None]] = set()
+        self._loop.call_soon_threadsafe(self._begin)
 
     def _start_thread(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.new_event_loop()
@@ -69,10 +70,14 @@ class RabbitBroker:
         self._thread.start()
         return loop
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self) -> None:
+        self._runners.add(self._spawn(self._run()))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
         self._tasks.add(task)  # the loop itself holds tasks only weakly
         task.add_done_callback(self._tasks.discard)
+        return task
 
     @property
     def publisher(self) -> "RabbitBroker":
@@ -251,8 +256,7 @@ class RabbitBroker:
         """Its last frame comes after every ack we wrote."""
         if self._connection and self._connection.is_open:
             self._connection.close()
-            while self._connection is not None:
-                await asyncio.sleep(0.01)
+            await asyncio.wait(self._runners)
 
     async def _end_tasks(self) -> None:
         tasks = list(self._tasks)

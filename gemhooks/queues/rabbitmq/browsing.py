@@ -20,7 +20,7 @@ async def browse(connection: AsyncioConnection, queue: str, limit: int) -> list[
     while len(seen) < limit and (got := await _get(channel, queue)):
         method, properties, body = got
         last = method.delivery_tag or 0
-        seen.append((wire.read(method, properties, body), dict(properties.headers or {})))
+        seen.append((wire.read(method, properties, body), wire.headers_of(properties)))
     if last:  # all at the end: one that goes back at once would be the next one again
         channel.basic_nack(last, multiple=True, requeue=True)
     channel.close()

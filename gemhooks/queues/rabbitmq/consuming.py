@@ -80,7 +80,14 @@ class RabbitSubscriber:
         elif message.waiting:  # this hop is over, the wait is not: not an attempt
             delivery.later(message, after=message.waiting)
         else:
+            self._hand_over(delivery)
+
+    def _hand_over(self, delivery: "RabbitDelivery") -> None:
+        try:
             self._on_delivery(delivery)
+        except Exception:  # pika would take it for a fault of the connection
+            _log.exception("on_delivery_failed", queue=self.queue)
+            asyncio.get_running_loop().call_later(PAUSE, delivery.give_back)
 
 
 def _end(ended: asyncio.Future[str], reason: str) -> None:

@@ -5,7 +5,11 @@ from collections import deque
 from collections.abc import Callable
 from threading import Lock
 
+import structlog
+
 Work = Callable[[], None]
+
+_log = structlog.get_logger(__name__)
 
 
 class Mailbox:
@@ -31,4 +35,7 @@ class Mailbox:
             batch, self._work = self._work, deque()
             self._awake = False
         for work in batch:
-            work()
+            try:
+                work()
+            except Exception:  # the rest of the batch is other people's
+                _log.exception("mailbox_work_failed")

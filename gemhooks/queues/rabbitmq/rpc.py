@@ -36,7 +36,7 @@ async def open_channel(connection: AsyncioConnection) -> Channel:
 
 
 async def ask(channel: Channel, call: Callable[[Callable[[Any], None]], object]) -> Any:
-    """Start *call* with a callback, wait for its answer; raise what closed the channel meanwhile."""
+    """Start *call* and wait for its answer, or raise what closed the channel meanwhile."""
     answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     channel.add_on_close_callback(lambda _, reason: _fail(answered, reason))
     call(lambda answer: _resolve(answered, answer))

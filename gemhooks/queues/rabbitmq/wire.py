@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pika import BasicProperties
+from pika import BasicProperties, DeliveryMode
 from pika.spec import Basic
 
 from gemhooks import messages, topology
 from gemhooks.messages import Message
 
 APP_ID = "gemhooks"
-PERSISTENT = 2
 # All headers travel in one frame, and a frame over 128 KiB closes the whole connection.
 LONGEST_HEADER = 4096
 LARGEST_TIMESTAMP = 2**63 - 1
@@ -34,7 +33,7 @@ class Parcel:
         return BasicProperties(
             content_type=_short(self.message.content_type),
             headers={name: _clean(value) for name, value in headers.items() if _fits(value)},
-            delivery_mode=PERSISTENT,
+            delivery_mode=DeliveryMode.Persistent.value,
             correlation_id=correlation_id,
             message_id=_text(self.message.key),
             timestamp=_timestamp(self.message.timestamp),
@@ -56,13 +55,19 @@ def addressed(message: Message, exchange: str, queue: str, more: Headers | None 
 
 def read(method: Basic.Deliver | Basic.GetOk, properties: BasicProperties, body: bytes) -> Message:
     return messages.from_headers(
-        properties.headers or {},
+        headers_of(properties),
         body,
         message_id=properties.message_id or "",
         message_type=properties.type or _type_from(method),
         timestamp=properties.timestamp or 0,
         content_type=properties.content_type or "application/octet-stream",
     )
+
+
+def headers_of(properties: BasicProperties) -> dict[str, str | int]:
+    """Those we can read; other publishers and the broker itself send more kinds."""
+    headers = properties.headers or {}
+    return {name: value for name, value in headers.items() if isinstance(value, (str, int))}
 
 
 def _type_from(method: Basic.Deliver | Basic.GetOk) -> str:
