@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Protocol
 
 import pytest
@@ -17,6 +18,7 @@ from gemhooks.messages import Broker, DeadLetter, Delivery, Message
 from gemhooks.queues.rabbitmq import RabbitBroker
 
 PATIENCE = 15.0  # seconds; a bound for waits, not a length
+ROOT = Path(__file__).parents[3]
 SILENCE = 0.5  # seconds in which nothing may come
 
 ALL = topology.Queue("gemhooks.all", ((topology.EVENTS, "test.#"),))
@@ -260,6 +262,7 @@ def test_what_a_killed_process_held_is_redelivered(
     holder = subprocess.Popen(
         [sys.executable, "-m", "tests.gemhooks.queues.holding", broker_factory.url, ALL.name],
         stdout=subprocess.PIPE,
+        cwd=ROOT,
     )
     with holder:
         assert holder.stdout
