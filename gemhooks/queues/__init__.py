@@ -1,0 +1,1 @@
+"""Where messages wait: RabbitMQ, or a file on this machine."""
