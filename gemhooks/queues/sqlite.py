@@ -4,14 +4,15 @@ Not to be used across fork(): start processes anew.
 """
 
 import logging
-import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from gemhooks import topology
 from gemhooks.errors import Misconfigured, PublishFailed
@@ -43,6 +44,7 @@ class SqliteBroker:
         self._owner: Owner | None = None
         self._subscribers: list[SqliteSubscriber] = []
         self._closed = False
+        self._age_out_at = 0.0
         self._deadlines = Deadlines(publish_timeout)
         self._writer = Writer(self._connect, self._wake)
 
@@ -51,7 +53,9 @@ class SqliteBroker:
         return self
 
     def publish(self, message: Message, *, exchange: str = topology.EVENTS) -> Future[None]:
-        job = Job(lambda db: rows.publish(db, message, exchange))
+        properties = rows.properties_of(message)  # here, not in the one thread that writes
+        key, body, wait = message.routing_key, message.body, message.waiting
+        job = Job(lambda db: rows.publish(db, exchange, key, properties, body, wait), grows=True)
         self._deadlines.watch(job)
         return self._writer.submit(job).future
 
@@ -66,13 +70,14 @@ class SqliteBroker:
         subscriber = SqliteSubscriber(self, queue, on_delivery, prefetch)
         with self._lock:
             self._subscribers.append(subscriber)
+        self.write(_nothing)  # makes the tables where they are missing
         subscriber.start()
         return subscriber
 
     def is_ready(self) -> bool:
         if self._closed:
             return False
-        job = Job(rows.probe if self._writer.error else _nothing)
+        job = Job(rows.probe, grows=True) if self._writer.error else Job(_nothing)
         self._deadlines.watch(job)
         with suppress(PublishFailed, TimeoutError):
             self._writer.submit(job).future.result(timeout=1)
@@ -93,37 +98,40 @@ class SqliteBroker:
 
     def browse(self, queue: str, limit: int = 100) -> list[tuple[Message, dict[str, str | int]]]:
         """The oldest messages and their headers, left where they are."""
-        self._create()
-        with closing(rows.connect(self.path)) as db:
-            found = db.execute(
-                "SELECT properties, body FROM messages WHERE queue = ? ORDER BY id LIMIT ?",
-                (queue, limit),
-            )
-            return [rows.read(properties, body) for properties, body in found]
+        found = self._read(
+            "SELECT properties, body FROM messages WHERE queue = ? ORDER BY id LIMIT ?",
+            (queue, limit),
+        )
+        return [rows.read(properties, body) for properties, body in found]
 
     def depth(self, queue: str) -> int:
         """How many messages it has: ready, waiting and taken."""
-        self._create()
-        with closing(rows.connect(self.path)) as db:
-            count = db.execute("SELECT count(*) FROM messages WHERE queue = ?", (queue,))
-            return int(count.fetchone()[0])
+        found = self._read("SELECT count(*) FROM messages WHERE queue = ?", (queue,))
+        return int(found[0][0])
+
+    def _read(self, query: str, values: tuple[str | int, ...]) -> list[tuple[Any, ...]]:
+        with closing(self._connect()) as db:
+            return db.execute(query, values).fetchall()
 
     def close(self, *, timeout: float = 5.0) -> None:
         if self._closed:
             return
         self._closed = True
         deadline = time.monotonic() + timeout
-        for subscriber in self._subscribers:
-            subscriber.stop()
+        self._stop_subscribers(deadline)
         if self._owner is not None:
             name = self._owner.name
             self.write(lambda db: rows.release(db, name))
         self._writer.close(max(0.0, deadline - time.monotonic()))
-        for subscriber in self._subscribers:
-            subscriber.join(1)
         self._deadlines.close()
         if self._owner is not None:
             self._owner.release()
+
+    def _stop_subscribers(self, deadline: float) -> None:
+        for subscriber in self._subscribers:
+            subscriber.stop()
+        for subscriber in self._subscribers:
+            subscriber.join(max(0.0, deadline - time.monotonic()))
 
     def write(self, work: rows.Work) -> None:
         """Write it sooner or later: what was settled must not be forgotten."""
@@ -143,19 +151,24 @@ class SqliteBroker:
                 self._owner.sweep()
             return self._owner
 
-    def return_rows_of_the_dead(self, db: sqlite3.Connection) -> None:
+    def keep_house(self, db: sqlite3.Connection) -> None:
+        """What somebody must do now and then: each subscriber's thread calls it."""
+        self._return_rows_of_the_dead(db)
+        if time.monotonic() > self._age_out_at:
+            self._age_out_at = time.monotonic() + AGE_OUT
+            self.write(rows.age_out)
+
+    def _return_rows_of_the_dead(self, db: sqlite3.Connection) -> None:
         owner = self.owner()
         for other in rows.owners(db):
             if owner.is_dead(other):
-                self.write(lambda db, other=other: rows.release(db, other))
+                self.write(partial(rows.release, owner=other))
 
     def _connect(self) -> sqlite3.Connection:
         self._create()
         db = rows.connect(self.path)
         try:
-            db.execute("BEGIN IMMEDIATE")
             rows.prepare(db, self._queues)
-            db.execute("COMMIT")
         except sqlite3.Error:
             db.close()
             raise
@@ -179,7 +192,7 @@ class SqliteSubscriber:
         self, broker: SqliteBroker, queue: str, on_delivery: OnDelivery, prefetch: int
     ) -> None:
         self._broker, self._queue = broker, queue
-        self._on_delivery, self._free = on_delivery, threading.Semaphore(0)
+        self._on_delivery = on_delivery
         self._prefetch, self._unsettled = prefetch, 0
         self._lock = threading.Lock()
         self._woken = threading.Event()
@@ -225,7 +238,7 @@ class SqliteSubscriber:
     def _look_for_dead(self, db: sqlite3.Connection) -> None:
         if time.monotonic() - self._looked_for_dead > LOOK_FOR_DEAD:
             self._looked_for_dead = time.monotonic()
-            self._broker.return_rows_of_the_dead(db)
+            self._broker.keep_house(db)
 
     def _take(self, db: sqlite3.Connection) -> bool:
         free = self._prefetch - self._unsettled
@@ -267,8 +280,8 @@ class SqliteDelivery:
         self._settle(lambda db: rows.remove(db, self._row))
 
     def later(self, message: Message, *, after: float) -> None:
-        at = time.time() + after
-        self._settle(lambda db: rows.later(db, self._row, message, at))
+        properties, at = rows.properties_of(message), time.time() + after
+        self._settle(lambda db: rows.later(db, self._row, properties, message.body, at))
 
     def dead(self, letter: DeadLetter) -> None:
         properties = rows.buried_properties(self._row, letter)

@@ -1,4 +1,4 @@
-"""The file's tables, and each thing that is done to them, as SQL. All but connect() need a transaction."""
+"""The file's tables, and each thing that is done to them, as SQL."""
 
 import json
 import os
@@ -6,7 +6,8 @@ import socket
 import sqlite3
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from gemhooks import topology
@@ -74,9 +75,20 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def prepare(db: sqlite3.Connection, queues: list[topology.Queue]) -> None:
+    """Make tables and bindings; does not write, so needs no lock, where all is there."""
+    bound = set(db.execute("SELECT queue FROM bindings")) if _is_prepared(db) else set()
+    if {(queue.name,) for queue in queues} <= bound:
+        return
+    db.execute("BEGIN IMMEDIATE")
     for statement in SCHEMA:
         db.execute(statement)
     bind(db, queues)
+    db.execute("COMMIT")
+
+
+def _is_prepared(db: sqlite3.Connection) -> bool:
+    table = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'messages_taken'")
+    return table.fetchone() is not None
 
 
 def bind(db: sqlite3.Connection, queues: list[topology.Queue]) -> None:
@@ -95,9 +107,12 @@ def route(db: sqlite3.Connection, exchange: str, routing_key: str) -> list[str]:
     return sorted(found)
 
 
-def publish(db: sqlite3.Connection, message: Message, exchange: str) -> None:
-    for queue in route(db, exchange, message.routing_key):
-        insert(db, queue, properties_of(message), message.body)
+def publish(
+    db: sqlite3.Connection, exchange: str, routing_key: str, properties: str, body: bytes, wait: int
+) -> None:
+    available_at = time.time() + wait if wait else None
+    for queue in route(db, exchange, routing_key):
+        insert(db, queue, properties, body, available_at)
 
 
 def insert(
@@ -138,8 +153,8 @@ def take(db: sqlite3.Connection, queue: str, owner: str, limit: int) -> list[Row
 def _make_due_ready(db: sqlite3.Connection, queue: str) -> None:
     db.execute(
         "UPDATE messages SET available_at = NULL WHERE id IN"
-        f" (SELECT id FROM messages WHERE {IS_DUE} ORDER BY available_at LIMIT {GROUP})",  # noqa: S608
-        (queue, time.time()),
+        f" (SELECT id FROM messages WHERE {IS_DUE} ORDER BY available_at LIMIT ?)",  # noqa: S608
+        (queue, time.time(), GROUP),
     )
 
 
@@ -159,9 +174,9 @@ def remove(db: sqlite3.Connection, row: Row) -> bool:
     return deleted.rowcount == 1
 
 
-def later(db: sqlite3.Connection, row: Row, message: Message, at: float) -> None:
+def later(db: sqlite3.Connection, row: Row, properties: str, body: bytes, at: float) -> None:
     if remove(db, row):
-        insert(db, row.queue, properties_of(message), message.body, at)
+        insert(db, row.queue, properties, body, at)
 
 
 def bury(db: sqlite3.Connection, row: Row, properties: str) -> None:
@@ -191,13 +206,15 @@ def probe(db: sqlite3.Connection) -> None:
         "INSERT INTO messages (queue, properties, body, enqueued_at)"
         " VALUES ('gemhooks.probe', '', zeroblob(16384), 0)"
     )
-    db.execute("DELETE FROM messages WHERE queue = 'gemhooks.probe' AND properties = ''"
-               " AND owner IS NULL AND available_at IS NULL")
+    db.execute(
+        "DELETE FROM messages WHERE queue = 'gemhooks.probe' AND properties = ''"
+        " AND owner IS NULL AND available_at IS NULL"
+    )
 
 
 def age_out(db: sqlite3.Connection) -> None:
     """What RabbitMQ's limits of the unrouted queue do."""
-    oldest = f"SELECT id FROM messages WHERE {IS_READY}"
+    oldest = f"SELECT id FROM messages WHERE {IS_READY}"  # noqa: S608 - a constant
     db.execute(
         f"DELETE FROM messages WHERE id IN ({oldest} AND enqueued_at < ?)",  # noqa: S608
         (topology.UNROUTED, time.time() - topology.UNROUTED_TTL),
@@ -209,6 +226,8 @@ def age_out(db: sqlite3.Connection) -> None:
 
 
 def properties_of(message: Message, headers: Headers | None = None) -> str:
+    """Without *waiting*: a row waits once, for as long as it takes."""
+    message = replace(message, waiting=0)
     return json.dumps(
         {
             "id": message.id,
@@ -223,7 +242,7 @@ def properties_of(message: Message, headers: Headers | None = None) -> str:
 def buried_properties(row: Row, letter: DeadLetter) -> str:
     where: dict[str, str | int] = {
         "gemhooks-dead-queue": row.queue,
-        "gemhooks-dead-at": int(time.time()),
+        "gemhooks-dead-at": datetime.now(UTC).isoformat(timespec="seconds"),
         "gemhooks-dead-host": socket.gethostname(),
     }
     return properties_of(row.message, {**row.headers, **letter.headers(), **where})

@@ -20,10 +20,14 @@ Connect = Callable[[], sqlite3.Connection]
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """Something to write. A job that *persists* is tried until it succeeds."""
+    """Something to write. A job that *persists* is tried until it succeeds.
+
+    One that *grows* the file shows, when it succeeds, that there is room again.
+    """
 
     work: Callable[[sqlite3.Connection], Any]
     persists: bool = False
+    grows: bool = False
     future: Future[Any] = field(default_factory=Future)
 
     def succeed(self, result: object) -> None:
@@ -43,7 +47,7 @@ class Writer:
         self._jobs: deque[Job] = deque()
         self._closing = False
         self._give_up_at = float("inf")
-        self.error: sqlite3.Error | OSError | None = None  # of the last transaction
+        self.error: Exception | None = None  # until a message could be written again
         self._thread = threading.Thread(target=self._run, name="gemhooks-writer", daemon=True)
         self._thread.start()
 
@@ -78,21 +82,26 @@ class Writer:
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self._closing)
             count = min(len(self._jobs), MOST)
-            jobs = [self._jobs.popleft() for _ in range(count)]
-        return jobs
+            return [self._jobs.popleft() for _ in range(count)]
 
     def _write(self, jobs: list[Job]) -> None:
         # What expired was reported as failed: it must not come back as a late surprise.
         jobs = [job for job in jobs if job.persists or not job.future.done()]
+        if not jobs:
+            return
         try:
             results = self._transact(jobs)
-        except (sqlite3.Error, OSError) as error:
+        except Exception as error:  # whatever it is, this thread must outlive it
             self._failed(jobs, error)
         else:
+            self._written(jobs, results)
+
+    def _written(self, jobs: list[Job], results: list[object]) -> None:
+        if any(job.grows for job in jobs):
             self.error = None
-            for job, result in zip(jobs, results, strict=True):
-                job.succeed(result)
-            self._on_commit()
+        for job, result in zip(jobs, results, strict=True):
+            job.succeed(result)
+        self._on_commit()
 
     def _transact(self, jobs: list[Job]) -> list[object]:
         db = self._db = self._db or self._connect()
@@ -100,13 +109,13 @@ class Writer:
         try:
             results = [job.work(db) for job in jobs]
             db.execute("COMMIT")
-        except sqlite3.Error:
+        except Exception:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
         return results
 
-    def _failed(self, jobs: list[Job], error: sqlite3.Error | OSError) -> None:
+    def _failed(self, jobs: list[Job], error: Exception) -> None:
         self.error = error
         if is_busy(error):
             self._again(jobs)
@@ -114,19 +123,17 @@ class Writer:
             self._write(jobs[: len(jobs) // 2])
             self._write(jobs[len(jobs) // 2 :])
         else:
-            self._failed_alone(jobs, error)
+            self._failed_alone(jobs[0], error)
 
-    def _failed_alone(self, jobs: list[Job], error: sqlite3.Error | OSError) -> None:
+    def _failed_alone(self, job: Job, error: Exception) -> None:
         if not is_full(error):
             self._disconnect()  # a new connection may find the file healed
-        for job in jobs:
-            if not job.persists:
-                job.fail(PublishFailed("failed", str(error)))
-        self._again([job for job in jobs if job.persists])
+        if job.persists and isinstance(error, sqlite3.Error | OSError):
+            self._again([job])
+        else:
+            job.fail(PublishFailed("too_large" if is_too_big(error) else "failed", str(error)))
 
     def _again(self, jobs: list[Job]) -> None:
-        if not jobs:
-            return
         with self._changed:
             self._jobs.extendleft(reversed(jobs))
         time.sleep(PAUSE)
@@ -144,6 +151,10 @@ def is_busy(error: Exception) -> bool:
 
 def is_full(error: Exception) -> bool:
     return _code(error) == sqlite3.SQLITE_FULL
+
+
+def is_too_big(error: Exception) -> bool:
+    return _code(error) == sqlite3.SQLITE_TOOBIG
 
 
 def _code(error: Exception) -> int:
