@@ -54,8 +54,7 @@ class SqliteBroker:
 
     def publish(self, message: Message, *, exchange: str = topology.EVENTS) -> Future[None]:
         properties = rows.properties_of(message)  # here, not in the one thread that writes
-        key, body, wait = message.routing_key, message.body, message.waiting
-        job = Job(lambda db: rows.publish(db, exchange, key, properties, body, wait), grows=True)
+        job = Job(lambda db: rows.publish(db, exchange, message, properties), grows=True)
         self._deadlines.watch(job)
         return self._writer.submit(job).future
 
