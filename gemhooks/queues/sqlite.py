@@ -3,7 +3,6 @@
 Not to be used across fork(): start processes anew.
 """
 
-import logging
 import sqlite3
 import threading
 import time
@@ -13,6 +12,8 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import structlog
 
 from gemhooks import topology
 from gemhooks.errors import Misconfigured, PublishFailed
@@ -26,7 +27,7 @@ SHORTEST_POLL, LONGEST_POLL = 0.005, 0.05  # seconds between looks for others' m
 LOOK_FOR_DEAD = 0.1  # seconds between looks for owners that died
 AGE_OUT = 3600.0
 
-log = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class SqliteBroker:
@@ -257,7 +258,7 @@ class SqliteSubscriber:
         try:
             self._on_delivery(delivery)
         except Exception:
-            log.exception("on_delivery failed; the message stays unsettled")
+            _log.exception("on_delivery_failed", queue=self._queue)  # it stays unsettled
 
 
 class SqliteDelivery:

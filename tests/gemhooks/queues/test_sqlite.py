@@ -378,17 +378,31 @@ def test_what_cannot_be_written_fails_alone(broker: SqliteBroker) -> None:
     assert stored_ids(broker.path) == {"msg_1", "msg_2"}
 
 
+def assert_misconfigured(path: Path, sentence: str) -> None:
+    broker = SqliteBroker(f"sqlite:///{path}")
+    with closing(broker), pytest.raises(Misconfigured, match=sentence):
+        broker.check()
+
+
 def test_check_names_a_missing_folder(tmp_path: Path) -> None:
-    with closing(SqliteBroker(f"sqlite:///{tmp_path}/no/such/queue.db")) as broker:
-        with pytest.raises(Misconfigured, match="No such file or directory"):
-            broker.check()
+    assert_misconfigured(tmp_path / "no" / "such" / "queue.db", "No such file or directory")
 
 
 def test_check_names_a_file_that_is_no_database(path: Path) -> None:
     path.write_text("hello, " * 1000)
-    with closing(SqliteBroker(f"sqlite:///{path}")) as broker:
-        with pytest.raises(Misconfigured, match="not an SQLite database"):
-            broker.check()
+    assert_misconfigured(path, "not an SQLite database")
+
+
+def test_check_names_a_folder_in_place_of_the_file(path: Path) -> None:
+    path.mkdir()
+    assert_misconfigured(path, "can't be used")
+
+
+def test_a_message_that_still_has_to_wait_waits(broker: SqliteBroker) -> None:
+    received = consume(broker)
+    publish(broker, Message("msg_1", "batch.x", b"{}", waiting=1))
+    assert_silent(received)
+    assert take(received).message.waiting == 0
 
 
 def test_a_url_without_a_path_is_refused() -> None:
