@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import structlog
 from pika.adapters.asyncio_connection import AsyncioConnection
-from pika.exceptions import AMQPError
 
 from gemhooks import topology
 from gemhooks.errors import Misconfigured, PublishFailed, Unavailable
@@ -177,7 +176,7 @@ class RabbitBroker:
             try:
                 await self._live()
                 pause = FIRST_PAUSE
-            except (AMQPError, OSError, TimeoutError) as error:
+            except Exception as error:  # whatever it is: for ever means for ever
                 _log.warning("broker_unreachable", reason=self._reason(error))
             if not self._closing:
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter

@@ -50,15 +50,18 @@ class RabbitSubscriber:
             self._channel.basic_cancel(self._tag)
 
     async def serve(self, connection: AsyncioConnection) -> None:
-        while connection.is_open and not self._stopped:
+        while self._wanted(connection):
             try:
                 ended = await self._subscribe(connection)
                 reason = await ended
             except AMQPError as error:
                 reason = str(error)
-            if connection.is_open and not self._stopped:
+            if self._wanted(connection):
                 _log.warning("consumer_lost", queue=self.queue, reason=reason)
                 await asyncio.sleep(PAUSE)
+
+    def _wanted(self, connection: AsyncioConnection) -> bool:
+        return bool(connection.is_open) and not self._stopped
 
     async def _subscribe(self, connection: AsyncioConnection) -> asyncio.Future[str]:
         channel = await rpc.open_channel(connection)

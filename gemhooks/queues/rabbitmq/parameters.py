@@ -3,6 +3,7 @@
 from urllib.parse import urlsplit
 
 import pika
+from pika.adapters.utils.connection_workflow import AMQPConnectorException
 from pika.exceptions import (
     AMQPConnectionError,
     AuthenticationError,
@@ -62,5 +63,5 @@ def check(parameters: pika.URLParameters) -> None:
     """Connect once, in this thread, and leave."""
     try:
         pika.BlockingConnection(parameters).close()
-    except (AMQPConnectionError, OSError) as error:
+    except (AMQPConnectionError, AMQPConnectorException, OSError) as error:
         raise explain(parameters, error) from None

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -14,17 +14,22 @@ import pytest
 
 from gemhooks import topology
 from gemhooks.errors import PublishFailed
-from gemhooks.messages import Broker, DeadLetter, Delivery, Message
+from gemhooks.messages import Broker, DeadLetter, Message
 from gemhooks.queues.rabbitmq import RabbitBroker
+from tests.gemhooks.queues.helpers import (
+    ALL,
+    PATIENCE,
+    SOME,
+    Received,
+    assert_silent,
+    consume,
+    event,
+    eventually,
+    publish,
+    take,
+)
 
-PATIENCE = 15.0  # seconds; a bound for waits, not a length
 ROOT = Path(__file__).parents[3]
-SILENCE = 0.5  # seconds in which nothing may come
-
-ALL = topology.Queue("gemhooks.all", ((topology.EVENTS, "test.#"),))
-SOME = topology.Queue("gemhooks.some", ((topology.EVENTS, "test.*"),))
-
-Received = queue.SimpleQueue[Delivery]
 
 
 class BrokerFactory(Protocol):
@@ -59,37 +64,6 @@ def broker(broker_factory: BrokerFactory) -> Broker:
     broker = broker_factory()
     broker.declare([ALL, SOME])
     return broker
-
-
-def event(number: int = 1, kind: str = "test.done", body: bytes = b'{"a": 1}') -> Message:
-    return Message(f"msg_{number}", kind, body, timestamp=1_700_000_000)
-
-
-def publish(broker: Broker, *messages: Message) -> None:
-    for future in [broker.publisher.publish(message) for message in messages]:
-        future.result(PATIENCE)
-
-
-def consume(broker: Broker, name: str = ALL.name, prefetch: int = 10) -> Received:
-    received: Received = queue.SimpleQueue()
-    broker.consume(name, received.put, prefetch=prefetch)
-    return received
-
-
-def take(received: Received) -> Delivery:
-    return received.get(timeout=PATIENCE)
-
-
-def assert_silent(received: Received) -> None:
-    with pytest.raises(queue.Empty):
-        received.get(timeout=SILENCE)
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true in time"
-        time.sleep(0.02)
 
 
 def test_a_message_reaches_every_queue_whose_pattern_matches(broker: Broker) -> None:

@@ -1,0 +1,293 @@
+"""What only RabbitMQ can do to us."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from structlog.testing import capture_logs
+
+from gemhooks import topology
+from gemhooks.errors import GemhooksError, Misconfigured, PublishFailed, Unavailable
+from gemhooks.messages import DeadLetter, Message
+from gemhooks.queues.rabbitmq import RabbitBroker
+from tests.gemhooks.queues.helpers import (
+    ALL,
+    PATIENCE,
+    SOME,
+    assert_silent,
+    consume,
+    event,
+    eventually,
+    publish,
+    take,
+)
+from tests.services.rabbitmq import RabbitNode
+
+
+@pytest.fixture
+def broker(amqp_url: str) -> Iterator[RabbitBroker]:
+    broker = RabbitBroker(amqp_url, declare=[ALL, SOME])
+    broker.declare([ALL])
+    yield broker
+    broker.close()
+
+
+@pytest.fixture
+def channel(amqp_url: str) -> Iterator[BlockingChannel]:
+    """A person with rights of their own on the vhost."""
+    connection = pika.BlockingConnection(pika.URLParameters(amqp_url))
+    yield connection.channel()
+    connection.close()
+
+
+def look(channel: BlockingChannel, name: str) -> tuple[pika.BasicProperties, bytes]:
+    """The first message of a queue, as soon as there is one."""
+    found: list[tuple[pika.BasicProperties, bytes]] = []
+
+    def get() -> bool:
+        _, properties, body = channel.basic_get(name)
+        if properties is not None and body is not None:
+            found.append((properties, body))
+        return bool(found)
+
+    eventually(get)
+    return found[0]
+
+
+def failure(broker: RabbitBroker, message: Message) -> str:
+    with pytest.raises(PublishFailed) as caught:
+        broker.publish(message).result(PATIENCE)
+    return caught.value.reason
+
+
+def test_the_properties_are_those_that_the_design_names(
+    broker: RabbitBroker, channel: BlockingChannel
+) -> None:
+    publish(broker, event())
+    properties, body = look(channel, ALL.name)
+    assert (properties.message_id, properties.type) == ("msg_1", "test.done")
+    assert (properties.timestamp, properties.content_type) == (1_700_000_000, "application/json")
+    assert (properties.delivery_mode, properties.app_id) == (2, "gemhooks")
+    assert body == event().body
+
+
+def test_only_our_own_headers_travel_with_a_dead_letter(
+    broker: RabbitBroker, channel: BlockingChannel
+) -> None:
+    received = consume(broker)
+    publish(broker, event())
+    delivery = take(received)
+    delivery.later(delivery.message, after=1.0)
+    take(received).dead(DeadLetter("no use", "Gone", "404"))
+    headers = look(channel, ALL.dead_letters)[0].headers or {}
+    assert not [name for name in headers if name.startswith(("x-death", "x-first-death"))]
+    assert headers["gemhooks-dead-reason"] == "no use"
+    assert headers["gemhooks-dead-queue"] == ALL.name
+    assert {"gemhooks-dead-at", "gemhooks-dead-host"} <= headers.keys()
+
+
+def test_a_longer_wait_starts_on_the_longest_rung_and_keeps_the_rest(
+    broker: RabbitBroker, channel: BlockingChannel
+) -> None:
+    publish(broker, event())
+    delivery = take(consume(broker))
+    delivery.later(delivery.message, after=30_000)
+    headers = look(channel, topology.retry_name(21600))[0].headers or {}
+    assert headers["gemhooks-waiting"] == 8400
+
+
+def test_a_queue_with_other_arguments_is_named_and_the_others_work(
+    amqp_url: str, channel: BlockingChannel
+) -> None:
+    channel.queue_declare(SOME.name, durable=True)  # classic, not quorum
+    broker = RabbitBroker(amqp_url)
+    try:
+        with pytest.raises(Misconfigured, match=rf"{SOME.name}.*PRECONDITION_FAILED.*x-queue-type"):
+            broker.declare([ALL, SOME])
+        publish(broker, event())
+        assert take(consume(broker)).message == event()
+    finally:
+        broker.close()
+
+
+def test_a_return_fails_its_own_message_only(
+    broker: RabbitBroker, channel: BlockingChannel
+) -> None:
+    channel.exchange_declare("bare", "topic")
+    channel.queue_declare("heard")
+    channel.queue_bind("heard", "bare", "heard")
+    lost = broker.publish(event(1, "lost"), exchange="bare")
+    heard = broker.publish(event(1, "heard"), exchange="bare")  # the same id
+    assert heard.result(PATIENCE) is None
+    with pytest.raises(PublishFailed, match="returned"):
+        lost.result(PATIENCE)
+
+
+def test_a_missing_exchange_costs_its_messages_and_no_others(broker: RabbitBroker) -> None:
+    with pytest.raises(PublishFailed, match="disconnected"):
+        broker.publish(event(), exchange="missing").result(PATIENCE)
+    eventually(broker.is_ready)
+    publish(broker, event())
+
+
+def test_a_message_over_the_brokers_limit_is_too_large(broker: RabbitBroker) -> None:
+    assert failure(broker, event(body=bytes(134_217_729))) == "too_large"
+    eventually(broker.is_ready)
+    publish(broker, event())
+
+
+def test_what_cannot_be_delivered_yet_is_given_back_and_comes_again(
+    broker: RabbitBroker, channel: BlockingChannel
+) -> None:
+    received = consume(broker)
+    publish(broker, event())
+    channel.queue_delete(ALL.dead_letters)
+    take(received).dead(DeadLetter("no use"))
+    again = take(received)
+    assert again.redelivered
+    broker.declare([ALL])
+    again.dead(DeadLetter("no use"))
+    assert look(channel, ALL.dead_letters)[1] == event().body
+
+
+def test_a_consumer_that_the_broker_cancels_subscribes_again(
+    broker: RabbitBroker, channel: BlockingChannel
+) -> None:
+    received = consume(broker)
+    publish(broker, event(1))
+    take(received).ack()
+    with capture_logs() as lines:
+        channel.queue_delete(ALL.name)
+        eventually(lambda: "consumer_lost" in [line["event"] for line in lines])
+    broker.declare([ALL])
+    publish(broker, event(2))
+    assert take(received).message.id == "msg_2"
+
+
+def test_browsing_uses_nothing_up(broker: RabbitBroker) -> None:
+    publish(broker, *(event(number) for number in range(3)))
+    for _ in range(2):
+        assert [seen.id for seen, _ in broker.browse(ALL.name, 2)] == ["msg_0", "msg_1"]
+    assert len(broker.browse(ALL.name, 10)) == 3
+
+
+def test_sending_to_one_queue_reaches_no_other(broker: RabbitBroker) -> None:
+    everything, some = consume(broker), consume(broker, SOME.name)
+    broker.send(SOME.name, event()).result(PATIENCE)
+    assert take(some).message == event()
+    assert_silent(everything)
+
+
+def test_a_broker_on_a_given_loop_publishes_without_blocking_it(amqp_url: str) -> None:
+    async def scenario() -> None:
+        broker = RabbitBroker(amqp_url, loop=asyncio.get_running_loop())
+        async with asyncio.timeout(PATIENCE):
+            while not broker.is_ready():  # noqa: ASYNC110 - the protocol has no event for it
+                await asyncio.sleep(0.02)
+            await asyncio.wrap_future(broker.publish(event()))
+            await broker.aclose()
+        assert not broker.is_ready()
+
+    asyncio.run(scenario())
+
+
+def changed(url: str, **changes: Any) -> str:
+    parameters = pika.URLParameters(url)
+    user, port = changes.get("user", "guest:guest"), changes.get("port", parameters.port)
+    vhost = changes.get("vhost", parameters.virtual_host)
+    return f"amqp://{user}@127.0.0.1:{port}/{vhost}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "words"),
+    [
+        (
+            {"user": "guest:secret"},
+            Misconfigured,
+            "refuses the name or the password of user 'guest'",
+        ),
+        ({"vhost": "nowhere"}, Misconfigured, "no virtual host 'nowhere'"),
+        ({"port": 1}, Unavailable, "127.0.0.1:1 does not answer"),
+    ],
+)
+def test_check_says_in_one_sentence_why_it_cannot_connect(
+    amqp_url: str, changes: dict[str, Any], kind: type[GemhooksError], words: str
+) -> None:
+    broker = RabbitBroker(changed(amqp_url, **changes))
+    with pytest.raises(kind, match=words) as caught:
+        broker.check()
+    broker.close()
+    assert "secret" not in str(caught.value)
+
+
+def test_check_is_silent_where_all_is_well(broker: RabbitBroker) -> None:
+    broker.check()
+
+
+@pytest.mark.parametrize("url", ["http://u:secret@h/", "amqp://u:secret@h:port/"])
+def test_a_broken_url_is_refused_without_being_repeated(url: str) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        RabbitBroker(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_publishing_while_never_connected_fails_at_once() -> None:
+    broker = RabbitBroker("amqp://127.0.0.1:1/")
+    began = time.monotonic()
+    assert failure(broker, event()) == "disconnected"
+    assert time.monotonic() - began < 1
+    broker.close()
+
+
+def test_check_of_a_port_that_never_answers_ends_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        broker = RabbitBroker(f"amqp://127.0.0.1:{server.getsockname()[1]}/")
+        with pytest.raises(Unavailable):
+            broker.check()
+        broker.close()
+
+
+@pytest.fixture
+def own_node(rabbitmq_node: object) -> RabbitNode:
+    if not isinstance(rabbitmq_node, RabbitNode):
+        pytest.skip("the given RabbitMQ is not ours to stop")
+    return rabbitmq_node
+
+
+@pytest.mark.parametrize("outage", [RabbitNode.stop, RabbitNode.kill])
+def test_publisher_and_consumer_outlive_the_broker(
+    broker: RabbitBroker, own_node: RabbitNode, outage: Callable[[RabbitNode], None]
+) -> None:
+    received = consume(broker)
+    publish(broker, event(1))
+    held = take(received)
+    outage(own_node)
+    eventually(lambda: not broker.is_ready())
+    assert failure(broker, event(2)) == "disconnected"
+    own_node.start()
+    eventually(broker.is_ready)
+    held.ack()  # its tag is stale: it must settle nobody else's message
+    again = take(received)
+    assert (again.message.id, again.redelivered) == ("msg_1", True)
+    again.ack()
+    publish(broker, event(3))
+    assert take(received).message.id == "msg_3"
+
+
+def test_a_broker_without_memory_fails_publishing_as_blocked(
+    broker: RabbitBroker, own_node: RabbitNode
+) -> None:
+    own_node.ctl("set_vm_memory_high_watermark", "0.00001")
+    try:
+        assert failure(broker, event()) == "blocked"
+        assert failure(broker, event()) == "blocked"
+        assert not broker.is_ready()
+    finally:
+        own_node.ctl("set_vm_memory_high_watermark", "0.4")
+    eventually(broker.is_ready)
+    publish(broker, event())
