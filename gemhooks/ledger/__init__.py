@@ -1,0 +1,52 @@
+"""What was handled, what runs, what was fetched: in SQLite or PostgreSQL."""
+
+from dataclasses import dataclass
+
+from gemhooks.ledger.database import Database, connect
+from gemhooks.ledger.handled import LEASE, DatabaseLedger
+from gemhooks.ledger.jobs import Job, Jobs
+from gemhooks.ledger.migrate import migrate
+from gemhooks.ledger.null import NullLedger
+from gemhooks.ledger.results import Result, Results
+
+__all__ = [
+    "DatabaseLedger",
+    "Job",
+    "Jobs",
+    "Ledgers",
+    "NullLedger",
+    "Result",
+    "Results",
+    "open_ledger",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Ledgers:
+    """All that one database remembers."""
+
+    handled: DatabaseLedger
+    jobs: Jobs
+    results: Results
+    database: Database
+
+    def close(self) -> None:
+        """Write what waits, then disconnect; open claims end with their lease."""
+        self.handled.close()
+        self.database.close()
+
+
+def open_ledger(url: str, *, lease: float = LEASE) -> Ledgers:
+    """Connect to *url* and bring its tables up to date.
+
+    Raises Misconfigured where a person must act, LedgerUnavailable while the database is away.
+    """
+    database = connect(url)
+    try:
+        migrate(database)
+    except BaseException:
+        database.close()
+        raise
+    return Ledgers(
+        DatabaseLedger(database, lease=lease), Jobs(database), Results(database), database
+    )

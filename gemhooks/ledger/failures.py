@@ -1,0 +1,36 @@
+"""Turns what SQLAlchemy and the drivers raise into our errors."""
+
+import contextlib
+from collections.abc import Iterator
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from gemhooks.errors import LedgerUnavailable, Misconfigured
+
+
+@contextlib.contextmanager
+def unavailable() -> Iterator[None]:
+    try:
+        yield
+    except (exc.DBAPIError, exc.TimeoutError) as error:
+        raise LedgerUnavailable(f"The database does not answer: {reason_of(error)}") from error
+
+
+@contextlib.contextmanager
+def at_start(url: sa.URL) -> Iterator[None]:
+    """As :func:`unavailable`, but what waiting can't heal is a person's to mend."""
+    shown = url.render_as_string(hide_password=True)
+    try:
+        yield
+    except (exc.OperationalError, exc.TimeoutError) as error:
+        raise LedgerUnavailable(f"{shown} does not answer: {reason_of(error)}") from error
+    except exc.DBAPIError as error:  # not a database file, an unknown option, no rights
+        raise Misconfigured(f"{shown} cannot be used: {reason_of(error)}") from error
+
+
+def reason_of(error: exc.SQLAlchemyError) -> str:
+    """Return the driver's first line; the lines below may quote rows."""
+    cause = error.orig if isinstance(error, exc.DBAPIError) else error
+    lines = str(cause).strip().splitlines()
+    return lines[0][:200] if lines else type(cause).__name__

@@ -1,0 +1,78 @@
+"""What was handled and what is being handled, so that a copy runs no handler again."""
+
+import secrets
+import threading
+
+from gemhooks.ledger import claims, retention
+from gemhooks.ledger.claims import Key
+from gemhooks.ledger.database import Database
+from gemhooks.ledger.renewer import Renewer
+from gemhooks.ledger.texts import storable
+from gemhooks.messages import Claim, Claimed
+
+LEASE = 30.0  # seconds; for so long the copies of a dead process's messages wait
+SWEEP_LIMIT = 1000  # rows a step; more would keep other writers waiting
+
+
+class DatabaseLedger:
+    """The Ledger of all processes that share a database."""
+
+    def __init__(self, database: Database, *, lease: float = LEASE) -> None:
+        self._database = database
+        self._lease = lease
+        self._owner = secrets.token_hex(8)  # of this object: no process id is unique for long
+        self._live: set[Key] = set()
+        self._lock = threading.Lock()
+        self._renewer = Renewer(self._renew, self._sweep_more, every=lease / 3)
+
+    def claim(self, queue: str, key: str, *, redelivered: bool) -> Claimed:
+        at = _at(queue, key)
+        claimed = self._database.write(
+            lambda connection: claims.take(
+                connection, at, owner=self._owner, lease=self._lease, redelivered=redelivered
+            )
+        )
+        if claimed.claim is Claim.GRANTED:
+            with self._lock:
+                self._live.add(at)
+        return claimed
+
+    def done(self, queue: str, key: str) -> None:
+        at = self._forget(queue, key)
+        self._database.write(lambda connection: claims.finish(connection, at))
+
+    def release(self, queue: str, key: str) -> None:
+        at = self._forget(queue, key)
+        self._database.write(lambda connection: claims.free(connection, at, owner=self._owner))
+
+    def sweep(self, limit: int = SWEEP_LIMIT) -> int:
+        """Delete at most *limit* rows that are too old to matter; return how many they were."""
+        return self._database.write(lambda connection: retention.sweep(connection, limit=limit))
+
+    def close(self) -> None:
+        """Keep no claim alive any more; those that are open end with their lease."""
+        self._renewer.close()
+
+    def _forget(self, queue: str, key: str) -> Key:
+        """Stop renewing, even if the write then fails: else the copies would wait for ever."""
+        at = _at(queue, key)
+        with self._lock:
+            self._live.discard(at)
+        return at
+
+    def _renew(self) -> None:
+        with self._lock:
+            held = list(self._live)
+        if held:
+            self._database.write(
+                lambda connection: claims.renew(
+                    connection, held, owner=self._owner, lease=self._lease
+                )
+            )
+
+    def _sweep_more(self) -> bool:
+        return self.sweep(SWEEP_LIMIT) == SWEEP_LIMIT
+
+
+def _at(queue: str, key: str) -> Key:
+    return storable(queue), storable(key)

@@ -1,0 +1,128 @@
+"""What runs at Gemini: started by us or seen in an event."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from gemhooks.ledger.clock import Now
+from gemhooks.ledger.database import Database
+from gemhooks.ledger.tables import jobs
+from gemhooks.ledger.texts import readable, storable
+from gemhooks.ledger.upsert import insert
+
+INTERACTION = "interaction"
+BATCH = "batch"
+VIDEO = "video"
+
+STARTED = "started"
+TERMINAL = frozenset(
+    ("completed", "succeeded", "generated", "failed", "cancelled", "expired", "incomplete")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One row; times are Unix seconds."""
+
+    kind: str
+    id: str
+    state: str
+    event_type: str
+    source: str
+    error_code: str | None
+    error_message: str | None
+    user_metadata: dict[str, Any] | None
+    created_at: float
+    updated_at: float
+    expected_at: float | None
+    ours: bool
+
+
+class Jobs:
+    """The jobs that are known; a job's state only ever moves on."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def record(
+        self,
+        kind: str,
+        id: str,  # noqa: A002 - Gemini's word
+        state: str,
+        *,
+        event_type: str = "",
+        source: str = "",
+        error_code: str | None = None,
+        error_message: str | None = None,
+        user_metadata: Mapping[str, Any] | None = None,
+        expected_at: float | None = None,
+        ours: bool = False,
+    ) -> Job:
+        """Write what was learned and return the job as it is now.
+
+        Events come in any order: an end stays, whatever is told later, and "started" replaces
+        nothing. What is not given keeps its value, and ours stays ours.
+        """
+        row = {
+            "kind": kind,
+            "id": storable(id),
+            "state": state,
+            "event_type": event_type,
+            "source": source,
+            "error_code": error_code and readable(error_code),
+            "error_message": error_message and readable(error_message),
+            "user_metadata": None if user_metadata is None else dict(user_metadata),
+            "expected_at": expected_at,
+            "ours": ours,
+        }
+        return self._database.write(lambda connection: _upsert(connection, row))
+
+    def get(self, kind: str, id: str) -> Job | None:  # noqa: A002
+        wanted = sa.select(jobs).where(jobs.c.kind == kind, jobs.c.id == storable(id))
+        rows = self._select(wanted)
+        return rows[0] if rows else None
+
+    def list(
+        self, state: str | None = None, kind: str | None = None, *, limit: int = 100
+    ) -> tuple[Job, ...]:
+        """Return the jobs that changed last, newest first."""
+        wanted = sa.select(jobs).order_by(jobs.c.updated_at.desc(), jobs.c.id).limit(limit)
+        if state is not None:
+            wanted = wanted.where(jobs.c.state == state)
+        if kind is not None:
+            wanted = wanted.where(jobs.c.kind == kind)
+        return self._select(wanted)
+
+    def _select(self, wanted: sa.Select[Any]) -> tuple[Job, ...]:
+        return self._database.read(
+            lambda connection: tuple(_job(row) for row in connection.execute(wanted))
+        )
+
+
+def _upsert(connection: sa.Connection, row: dict[str, Any]) -> Job:
+    statement = insert(connection, jobs).values(**row, created_at=Now(), updated_at=Now())
+    new = statement.excluded
+    changes: dict[str, sa.ColumnElement[Any]] = {}
+    changes |= {name: sa.func.coalesce(new[name], jobs.c[name]) for name in _LEARNED}
+    moves_on = _moves_on(row["state"])
+    changes |= {name: sa.case((moves_on, new[name]), else_=jobs.c[name]) for name in _OF_THE_STATE}
+    changes["ours"] = sa.or_(jobs.c.ours, new.ours)
+    statement = statement.on_conflict_do_update(index_elements=["kind", "id"], set_=changes)
+    return _job(connection.execute(statement.returning(*jobs.c)).one())
+
+
+_LEARNED = ("user_metadata", "expected_at")
+_OF_THE_STATE = ("state", "event_type", "source", "error_code", "error_message", "updated_at")
+
+
+def _moves_on(state: str) -> sa.ColumnElement[bool]:
+    """Whether *state* may follow the one that is stored."""
+    if state == STARTED:
+        return jobs.c.state == STARTED
+    return jobs.c.state.not_in(sorted(TERMINAL))
+
+
+def _job(row: sa.Row[Any]) -> Job:
+    return Job(**row._mapping)  # noqa: SLF001 - its public name, in SQLAlchemy's words

@@ -1,0 +1,73 @@
+"""PostgreSQL: pooled connections, one statement a transaction."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import sqlalchemy as sa
+
+from gemhooks.errors import Misconfigured
+from gemhooks.ledger.failures import at_start, unavailable
+
+T = TypeVar("T")
+
+MIGRATION_LOCK = 0x67656D68  # "gemh": any number that no other program of the database uses
+
+# A server that vanished without a word must be noticed while a message still has its lease.
+_LIVELINESS = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,  # milliseconds
+    "application_name": "gemhooks",
+}
+
+
+class PostgresDatabase:
+    """A Database on a PostgreSQL server."""
+
+    def __init__(self, url: sa.URL) -> None:
+        self._engine = _engine(url)
+        try:
+            with at_start(url), self._engine.connect() as connection:
+                connection.execute(sa.text("SELECT 1"))
+        except BaseException:
+            self.close()
+            raise
+
+    def read(self, work: Callable[[sa.Connection], T]) -> T:
+        with unavailable(), self._engine.connect() as connection:
+            return work(connection)
+
+    def write(self, work: Callable[[sa.Connection], T]) -> T:
+        return self.read(work)  # autocommit: durable when the statement returns
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        engine = self._engine.execution_options(isolation_level="READ COMMITTED")
+        with unavailable(), engine.begin() as connection:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
+            yield connection
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+def _engine(url: sa.URL) -> sa.Engine:
+    given = set(url.query)
+    try:
+        return sa.create_engine(
+            url,
+            isolation_level="AUTOCOMMIT",
+            pool_pre_ping=True,  # after a restart of the server the pool's connections are dead
+            pool_size=10,
+            max_overflow=20,
+            pool_timeout=10,
+            hide_parameters=True,
+            connect_args={name: v for name, v in _LIVELINESS.items() if name not in given},
+        )
+    except ModuleNotFoundError:
+        raise Misconfigured(
+            "PostgreSQL needs its driver: pip install 'gemhooks[postgresql]'."
+        ) from None

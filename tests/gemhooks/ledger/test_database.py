@@ -1,0 +1,97 @@
+"""What happens when the database is wrong, away, or comes back."""
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from gemhooks.errors import LedgerUnavailable, Misconfigured
+from gemhooks.ledger import Ledgers, open_ledger
+from gemhooks.ledger.tables import metadata
+from gemhooks.messages import Claim
+from tests.services.ports import free_port
+from tests.services.postgresql import Database
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "hunter2",
+        "mysql://me:hunter2@host/db",
+        "postgresql://me:hunter2@host:port/db",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "postgresql://me:hunter2@127.0.0.1:1/db?no_such_option=1",
+    ],
+)
+def test_a_wrong_url_is_one_sentence_without_its_password(url: str) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        open_ledger(url)
+    assert "hunter2" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_database_is_misconfigured(tmp_path: Path) -> None:
+    (tmp_path / "x.db").write_text("not a database, but long enough to look like a header" * 50)
+    with pytest.raises(Misconfigured, match="not a database"):
+        open_ledger(f"sqlite:///{tmp_path}/x.db")
+
+
+def test_a_server_that_is_away_is_unavailable() -> None:
+    with pytest.raises(LedgerUnavailable) as caught:
+        open_ledger(f"postgresql://me:hunter2@127.0.0.1:{free_port()}/db")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_database_of_a_newer_release_is_misconfigured(ledgers: Ledgers, url: str) -> None:
+    ledgers.database.write(
+        lambda connection: connection.execute(
+            sa.text("UPDATE alembic_version SET version_num = 'future'")
+        )
+    )
+    with pytest.raises(Misconfigured, match="another release"):
+        open_ledger(url)
+
+
+def test_the_migrations_make_what_tables_py_says(ledgers: Ledgers) -> None:
+    with ledgers.database.transaction() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_a_closed_sqlite_ledger_is_unavailable(sqlite_url: str) -> None:
+    ledgers = open_ledger(sqlite_url)
+    ledgers.close()
+    with pytest.raises(LedgerUnavailable):
+        ledgers.handled.claim("queue", "id", redelivered=False)
+
+
+def test_sqlite_loses_nothing_when_the_power_fails(sqlite_url: str) -> None:
+    ledgers = open_ledger(sqlite_url)
+    pragmas = ("journal_mode", "synchronous")
+    found = ledgers.database.read(
+        lambda connection: [
+            connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in pragmas
+        ]
+    )
+    ledgers.close()
+    assert found == ["wal", 2]
+
+
+def test_one_failing_write_takes_no_neighbour_with_it(ledgers: Ledgers) -> None:
+    with pytest.raises(LedgerUnavailable):
+        ledgers.database.write(lambda connection: connection.exec_driver_sql("SELECT nothing"))
+    assert ledgers.handled.claim("queue", "id", redelivered=False).claim is Claim.GRANTED
+
+
+def test_it_heals_after_the_server_crashed(postgres_server: Database, postgres_url: str) -> None:
+    ledgers = open_ledger(postgres_url)
+    ledgers.handled.done("queue", "id")
+    postgres_server.crash()
+    with pytest.raises(LedgerUnavailable):
+        ledgers.handled.claim("queue", "id", redelivered=False)
+    postgres_server.start()
+    assert ledgers.handled.claim("queue", "id", redelivered=False).claim is Claim.DONE
+    ledgers.close()

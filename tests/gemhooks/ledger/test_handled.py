@@ -1,0 +1,150 @@
+"""Who may handle a message, and when again."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import sqlalchemy as sa
+
+from gemhooks.ledger import DatabaseLedger, Ledgers, NullLedger
+from gemhooks.ledger.retention import KEPT
+from gemhooks.ledger.tables import handled
+from gemhooks.messages import Claim, Claimed, Ledger
+
+LEASE = 1.0
+
+
+def claim(ledgers: Ledgers, key: str = "id", *, redelivered: bool = False) -> Claim:
+    return ledgers.handled.claim("queue", key, redelivered=redelivered).claim
+
+
+def granted_at_last(ledgers: Ledgers, key: str = "id") -> Claimed:
+    """Claim until it is granted: leases end by the database's clock, not by ours."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        claimed = ledgers.handled.claim("queue", key, redelivered=False)
+        if claimed.claim is Claim.GRANTED:
+            return claimed
+        time.sleep(0.02)
+    raise AssertionError("the lease never ended")
+
+
+def test_the_first_claim_is_granted_and_a_copy_is_busy(ledgers: Ledgers, others: Ledgers) -> None:
+    assert claim(ledgers) is Claim.GRANTED
+    assert claim(ledgers) is Claim.BUSY
+    assert claim(others) is Claim.BUSY
+
+
+def test_what_is_done_is_answered_done_everywhere(ledgers: Ledgers, others: Ledgers) -> None:
+    claim(ledgers)
+    ledgers.handled.done("queue", "id")
+    assert claim(ledgers) is Claim.DONE
+    assert claim(others, redelivered=True) is Claim.DONE
+
+
+def test_what_is_released_may_be_claimed_by_anybody(ledgers: Ledgers, others: Ledgers) -> None:
+    claim(ledgers)
+    ledgers.handled.release("queue", "id")
+    assert claim(others) is Claim.GRANTED
+
+
+def test_only_the_holder_can_release(ledgers: Ledgers, others: Ledgers) -> None:
+    claim(ledgers)
+    others.handled.release("queue", "id")
+    assert claim(others) is Claim.BUSY
+
+
+def test_release_does_not_undo_what_is_done(ledgers: Ledgers) -> None:
+    claim(ledgers)
+    ledgers.handled.done("queue", "id")
+    ledgers.handled.release("queue", "id")
+    assert claim(ledgers) is Claim.DONE
+
+
+def test_each_queue_has_its_own_claim(ledgers: Ledgers) -> None:
+    claim(ledgers)
+    assert ledgers.handled.claim("other", "id", redelivered=False).claim is Claim.GRANTED
+
+
+def test_the_claim_of_a_dead_owner_ends_with_its_lease(ledgers: Ledgers, others: Ledgers) -> None:
+    claim(ledgers)
+    ledgers.handled.close()  # renews no more, as if it had died
+    assert claim(others) is Claim.BUSY
+    assert granted_at_last(others).starts == 1  # the owner died over it, and that counts
+
+
+def test_what_was_done_after_the_lease_was_lost_is_done(ledgers: Ledgers, others: Ledgers) -> None:
+    claim(ledgers)
+    ledgers.handled.close()
+    granted_at_last(others)
+    ledgers.handled.done("queue", "id")
+    others.handled.release("queue", "id")
+    assert claim(others) is Claim.DONE
+
+
+def test_a_long_handler_keeps_its_claim(ledgers: Ledgers, others: Ledgers) -> None:
+    claim(ledgers)
+    end = time.monotonic() + 3 * LEASE
+    while time.monotonic() < end:
+        assert claim(others) is Claim.BUSY
+        time.sleep(0.1)
+
+
+def test_only_starts_of_redelivered_messages_are_counted(ledgers: Ledgers) -> None:
+    counted = []
+    for redelivered in (False, True, False, True):
+        counted.append(ledgers.handled.claim("queue", "id", redelivered=redelivered).starts)
+        ledgers.handled.release("queue", "id")
+    assert counted == [0, 1, 1, 2]
+
+
+def test_one_of_eight_threads_gets_the_claim(ledgers: Ledgers) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        for key in map(str, range(20)):
+            answers = list(pool.map(lambda _, key=key: claim(ledgers, key), range(8)))
+            assert sorted(answers) == [Claim.BUSY] * 7 + [Claim.GRANTED]
+
+
+@pytest.mark.parametrize("key", ["nul\0", "half \ud800", "", "x" * 255])
+def test_any_key_can_be_stored(ledgers: Ledgers, key: str) -> None:
+    assert claim(ledgers, key) is Claim.GRANTED
+    assert claim(ledgers, key) is Claim.BUSY
+
+
+def test_the_sweep_deletes_old_rows_in_bounded_steps(ledgers: Ledgers) -> None:
+    for number in range(6):
+        ledgers.handled.done("queue", str(number))
+    _age(ledgers, keep="5")
+    assert [ledgers.handled.sweep(limit=3) for _ in range(3)] == [3, 2, 0]
+    assert claim(ledgers, "5") is Claim.DONE
+
+
+def test_the_sweep_deletes_claims_that_nobody_took_up_again(ledgers: Ledgers) -> None:
+    claim(ledgers)
+    ledgers.handled.release("queue", "id")
+    assert ledgers.handled.sweep() == 0
+    _age(ledgers, keep="")
+    assert ledgers.handled.sweep() == 1
+
+
+def test_a_ledger_that_is_off_grants_everything() -> None:
+    ledger: Ledger = NullLedger()
+    for _ in range(2):
+        assert ledger.claim("queue", "id", redelivered=True) == Claimed(Claim.GRANTED, 0)
+        ledger.done("queue", "id")
+        ledger.release("queue", "id")
+
+
+def test_the_database_ledger_is_a_ledger(ledgers: Ledgers) -> None:
+    ledger: Ledger = ledgers.handled
+    assert isinstance(ledger, DatabaseLedger)
+
+
+def _age(ledgers: Ledgers, *, keep: str) -> None:
+    """Make all rows but *keep* older than any that is kept."""
+    older = {name: handled.c[name] - KEPT - 60 for name in ("done_at", "lease_until")}
+    ledgers.database.write(
+        lambda connection: connection.execute(
+            sa.update(handled).where(handled.c.key != keep).values(older)
+        )
+    )
