@@ -1,0 +1,176 @@
+"""The publishing channel: every message out there has a future that ends in bounded time."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from pika import BasicProperties
+from pika.adapters.asyncio_connection import AsyncioConnection
+from pika.channel import Channel
+from pika.exceptions import AMQPError
+from pika.frame import Method
+from pika.spec import Basic
+
+from gemhooks.errors import PublishFailed
+from gemhooks.queues.rabbitmq import rpc
+from gemhooks.queues.rabbitmq.wire import Parcel
+
+
+@dataclass(slots=True)
+class _InFlight:
+    future: Future[None]
+    size: int
+    deadline: float
+    returned: str = ""
+
+    def fail(self, reason: str, detail: str = "") -> None:
+        self.future.set_exception(PublishFailed(reason, detail))
+
+
+class Outbox:
+    """Lives on the loop's thread, all of it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, timeout: float) -> None:
+        self._loop = loop
+        self._timeout = timeout
+        self._channel: Channel | None = None
+        self._tags: Iterator[int] = itertools.count(1)
+        self._in_flight: dict[int, _InFlight] = {}  # in the order of tags, so of deadlines too
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._blocked = ""
+        self._closed = asyncio.Event()
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+    @property
+    def is_open(self) -> bool:
+        return self._channel is not None and not self._blocked
+
+    async def open(self, connection: AsyncioConnection) -> None:
+        channel = await rpc.open_channel(connection)
+        await rpc.ask(channel, lambda done: channel.confirm_delivery(self._confirmed, done))
+        channel.add_on_return_callback(self._returned)
+        channel.add_on_close_callback(lambda _, reason: self._close(reason))
+        self._tags = itertools.count(1)
+        self._blocked = ""
+        self._channel = channel
+        self._closed = asyncio.Event()
+
+    async def serve(self, connection: AsyncioConnection) -> None:
+        """Open the channel again, at once, whenever only the channel was closed."""
+        while connection.is_open:
+            await self._closed.wait()
+            with contextlib.suppress(AMQPError):
+                if connection.is_open:
+                    await self.open(connection)
+
+    def send(self, parcel: Parcel, future: Future[None]) -> None:
+        if self._blocked:
+            future.set_exception(PublishFailed("blocked", self._blocked))
+        elif self._channel is None or not self._channel.is_open:
+            future.set_exception(PublishFailed("disconnected"))
+        else:
+            self._write(self._channel, parcel, future)
+
+    def _write(self, channel: Channel, parcel: Parcel, future: Future[None]) -> None:
+        # An id may be under way twice, so a return is told by the tag.
+        tag = next(self._tags)
+        try:
+            channel.basic_publish(
+                parcel.exchange,
+                parcel.routing_key,
+                parcel.body,
+                parcel.properties(str(tag)),
+                mandatory=parcel.mandatory,
+            )
+        except Exception as error:  # pika could not encode it: nothing was written
+            self._tags = itertools.count(tag)
+            future.set_exception(PublishFailed("failed", type(error).__name__))
+            return
+        self._remember(tag, _InFlight(future, len(parcel.body), self._loop.time() + self._timeout))
+
+    def _remember(self, tag: int, entry: _InFlight) -> None:
+        self._in_flight[tag] = entry
+        self.idle.clear()
+        if self._sweeper is None:
+            self._sweeper = self._loop.call_at(entry.deadline, self._sweep)
+
+    def _sweep(self) -> None:
+        """One timer for all: the oldest in flight has the nearest deadline."""
+        self._sweeper = None
+        now = self._loop.time()
+        late = itertools.takewhile(
+            lambda tag: self._in_flight[tag].deadline <= now, self._in_flight
+        )
+        for entry in [self._in_flight.pop(tag) for tag in list(late)]:
+            entry.fail("timeout")
+        for entry in self._in_flight.values():
+            self._sweeper = self._loop.call_at(entry.deadline, self._sweep)
+            break
+        self._rest()
+
+    def _confirmed(self, frame: Method[Basic.Ack | Basic.Nack]) -> None:
+        method = frame.method
+        for entry in self._take(method.delivery_tag or 0, multiple=bool(method.multiple)):
+            if isinstance(method, Basic.Nack):
+                entry.fail("nacked")
+            elif entry.returned:
+                entry.fail("returned", entry.returned)
+            else:
+                entry.future.set_result(None)
+        self._rest()
+
+    def _take(self, tag: int, *, multiple: bool) -> list[_InFlight]:
+        if not multiple:
+            entry = self._in_flight.pop(tag, None)  # None: its deadline had passed
+            return [entry] if entry else []
+        done = list(itertools.takewhile(lambda other: other <= tag, self._in_flight))
+        return [self._in_flight.pop(other) for other in done]
+
+    def _returned(
+        self, _channel: Channel, method: Basic.Return, properties: BasicProperties, _body: bytes
+    ) -> None:
+        """Comes before the confirm, which is positive all the same."""
+        entry = self._in_flight.get(int(properties.correlation_id or 0))
+        if entry:
+            entry.returned = f"{method.reply_code} {method.reply_text}"
+
+    def block(self, reason: str) -> None:
+        """The broker is short of memory or disk and reads nothing more from us."""
+        self._blocked = reason or "blocked"
+        self._fail_all("blocked", self._blocked)
+
+    def unblock(self) -> None:
+        self._blocked = ""
+
+    def _close(self, reason: BaseException) -> None:
+        self._channel = None
+        if _is_too_large(reason):
+            self._fail_largest(str(reason))
+        self._fail_all("disconnected", type(reason).__name__)
+        self._closed.set()
+
+    def _fail_largest(self, detail: str) -> None:
+        """The broker does not say which; the others in flight are innocent."""
+        largest = max((entry.size for entry in self._in_flight.values()), default=0)
+        for tag in [tag for tag, entry in self._in_flight.items() if entry.size == largest]:
+            self._in_flight.pop(tag).fail("too_large", detail)
+
+    def _fail_all(self, reason: str, detail: str) -> None:
+        entries = list(self._in_flight.values())
+        self._in_flight.clear()
+        for entry in entries:
+            entry.fail(reason, detail)
+        self._rest()
+
+    def _rest(self) -> None:
+        if not self._in_flight:
+            self.idle.set()
+
+
+def _is_too_large(reason: BaseException) -> bool:
+    text = str(reason)
+    return "message size" in text and "larger than" in text

@@ -1,0 +1,96 @@
+"""A message as AMQP carries it: properties and headers, there and back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pika import BasicProperties, DeliveryMode
+from pika.spec import Basic
+
+from gemhooks import messages, topology
+from gemhooks.messages import Message
+
+APP_ID = "gemhooks"
+# All headers travel in one frame, and a frame over 128 KiB closes the whole connection.
+LONGEST_HEADER = 4096
+LARGEST_TIMESTAMP = 2**63 - 1
+
+Headers = Mapping[str, str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What one basic.publish needs."""
+
+    exchange: str
+    routing_key: str
+    body: bytes
+    mandatory: bool
+    message: Message
+    more_headers: Headers = field(default_factory=dict[str, str | int])
+
+    def properties(self, correlation_id: str) -> BasicProperties:
+        headers = {**messages.headers_of(self.message), **self.more_headers}
+        return BasicProperties(
+            content_type=_short(self.message.content_type),
+            headers={name: _clean(value) for name, value in headers.items() if _fits(value)},
+            delivery_mode=DeliveryMode.Persistent.value,
+            correlation_id=correlation_id,
+            message_id=_text(self.message.key),
+            timestamp=_timestamp(self.message.timestamp),
+            type=_text(self.message.routing_key),
+            app_id=APP_ID,
+        )
+
+
+def event(message: Message, exchange: str) -> Parcel:
+    # Results are stored before they are announced, so nobody needs to listen.
+    mandatory = exchange != topology.RESULTS
+    return Parcel(exchange, _text(message.routing_key), message.body, mandatory, message)
+
+
+def addressed(message: Message, exchange: str, queue: str, more: Headers | None = None) -> Parcel:
+    """A parcel for one queue, whatever the type of the message is."""
+    return Parcel(exchange, queue, message.body, True, message, more or {})  # noqa: FBT003
+
+
+def read(method: Basic.Deliver | Basic.GetOk, properties: BasicProperties, body: bytes) -> Message:
+    return messages.from_headers(
+        headers_of(properties),
+        body,
+        message_id=properties.message_id or "",
+        message_type=properties.type or _type_from(method),
+        timestamp=properties.timestamp or 0,
+        content_type=properties.content_type or "application/octet-stream",
+    )
+
+
+def headers_of(properties: BasicProperties) -> dict[str, str | int]:
+    """Those we can read; other publishers and the broker itself send more kinds."""
+    headers = properties.headers or {}
+    return {name: value for name, value in headers.items() if isinstance(value, (str, int))}
+
+
+def _type_from(method: Basic.Deliver | Basic.GetOk) -> str:
+    """Publishers other than we may leave the type out; on our topic exchange the key tells it."""
+    return method.routing_key or "" if method.exchange == topology.EVENTS else ""
+
+
+def _fits(value: str | int) -> bool:
+    return isinstance(value, int) or len(value) <= LONGEST_HEADER
+
+
+def _clean(value: str | int) -> str | int:
+    return value if isinstance(value, int) else _text(value)
+
+
+def _text(value: str) -> str:
+    """JSON may hold lone surrogates, which UTF-8 cannot."""
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _short(value: str) -> str | None:
+    return _text(value) if messages.fits_shortstr(value) else None
+
+
+def _timestamp(seconds: int) -> int | None:
+    return seconds if 0 < seconds <= LARGEST_TIMESTAMP else None

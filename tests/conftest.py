@@ -1,0 +1,100 @@
+"""What all tests share: real services, started when a test first asks, and clean logging."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from tests.services.errors import ServiceError
+from tests.services.install import ensure
+from tests.services.postgresql import Database, PostgresServer
+from tests.services.rabbitmq import Broker, RabbitNode
+
+_GIVEN = {
+    "rabbitmq": ("GEMHOOKS_TEST_AMQP_URL", "GEMHOOKS_TEST_MANAGEMENT_URL"),
+    "postgresql": ("GEMHOOKS_TEST_DATABASE_URL",),
+}
+_FIXTURES = {"rabbitmq_node": "rabbitmq", "postgres_server": "postgresql"}
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Fail the run before its first test if a service is missing: no test is ever skipped.
+
+    Here and not in the fixtures, because an installation may take longer than a test may.
+    """
+    if session.config.option.collectonly:
+        return
+    wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    try:
+        for service in {_FIXTURES[name] for name in wanted & _FIXTURES.keys()}:
+            if not _given(service):
+                ensure(service)
+    except ServiceError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def _given(service: str) -> list[str]:
+    """Return the URLs of a service that was given to the run, all of them or none."""
+    values = [os.environ.get(name, "") for name in _GIVEN[service]]
+    if any(values) and not all(values):
+        raise ServiceError(f"set all of {' and '.join(_GIVEN[service])}, or none")
+    return values if all(values) else []
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_node() -> Iterator[Broker]:
+    """Give the run's RabbitMQ; a test that stops or kills it need not start it again."""
+    if given := _given("rabbitmq"):
+        yield Broker(*given)
+        return
+    with RabbitNode() as node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Database]:
+    """Give the run's PostgreSQL; a test that stops or crashes it need not start it again."""
+    if given := _given("postgresql"):
+        yield Database(*given)
+        return
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def amqp_url(rabbitmq_node: Broker) -> Iterator[str]:
+    """Give the URL of a vhost that only this test has."""
+    rabbitmq_node.start()  # the test before may have left it stopped
+    with rabbitmq_node.vhost() as url:
+        yield url
+        rabbitmq_node.start()  # or this one: the vhost is deleted on a running node
+
+
+@pytest.fixture
+def management_url(rabbitmq_node: Broker) -> str:
+    """Give the URL of RabbitMQ's HTTP API, without credentials; `rabbitmq_node.api` asks it."""
+    rabbitmq_node.start()
+    return rabbitmq_node.management_url
+
+
+@pytest.fixture
+def postgres_url(postgres_server: Database) -> Iterator[str]:
+    """Give the URL of a database that only this test has."""
+    postgres_server.start()
+    with postgres_server.database() as url:
+        yield url
+        postgres_server.start()
+
+
+@pytest.fixture(autouse=True)
+def _fresh_logging() -> Iterator[None]:
+    """Keep one test's logging configuration and bound values from the next."""
+    _reset_logging()
+    yield
+    _reset_logging()
+
+
+def _reset_logging() -> None:
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
