@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
+import fsspec  # type: ignore[import-untyped]  # fsspec ships no types
+from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]  # idem
 
 from gemhooks.errors import Misconfigured, Retry
 
