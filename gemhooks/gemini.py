@@ -149,6 +149,8 @@ def _ours(error: Exception, *, key: str) -> GemhooksError | None:
         return _of_status(status, error, key=key)
     if isinstance(error, GemhooksError):
         return error
+    if isinstance(error, ArithmeticError):  # the client's own, over "Retry-After: inf" (tried)
+        return Retry(MALFORMED)
     if isinstance(error, TypeError | ValueError):
         return Refused(f"google-genai refuses to send the request ({type(error).__name__})")
     if isinstance(error, OSError) or type(error).__module__.split(".")[0] in TRANSPORTS:

@@ -73,7 +73,7 @@ class InteractionFetcher:
             event_type=event.type,
             error_code=code,
             error_message=message or _oddity(state, status),
-            user_metadata=_metadata(event, fetched),
+            user_metadata=_metadata(event, fetched) or None,
         )
         log.info("interaction_fetched", id=event.data.id, state=state, size=len(fetched.raw))
 

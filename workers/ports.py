@@ -34,6 +34,6 @@ class JobRecorder(Protocol):
         error_code: str = "",
         error_message: str = "",
         user_metadata: dict[str, Any] | None = None,
-    ) -> None:
+    ) -> object:
         """Note the last state; LedgerUnavailable while the database is away."""
         ...

@@ -27,7 +27,7 @@ class EventRecorder:
             event_type=event.type,
             error_code=code,
             error_message=message,
-            user_metadata=event.data.user_metadata,
+            user_metadata=event.data.user_metadata or None,
         )
         log.info("event_recorded", kind=kind, id=event.data.id, state=state, error_code=code)
 
