@@ -1,0 +1,1 @@
+"""The built-in consumers: an application that uses gemhooks, never part of its wheel."""
