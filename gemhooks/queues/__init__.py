@@ -1,1 +1,1 @@
-"""The queues a message can travel through: RabbitMQ, and a file for one machine."""
+"""Where messages wait: RabbitMQ, or a file on this machine."""

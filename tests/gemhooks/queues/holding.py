@@ -8,12 +8,13 @@ import structlog
 
 from gemhooks.messages import Broker, Delivery
 from gemhooks.queues.rabbitmq import RabbitBroker
+from gemhooks.queues.sqlite import SqliteBroker
 
 STDOUT = 1
 
 
 def open_broker(url: str) -> Broker:
-    return RabbitBroker(url)
+    return SqliteBroker(url) if url.startswith("sqlite:") else RabbitBroker(url)
 
 
 def _tell(delivery: Delivery) -> None:

@@ -16,6 +16,7 @@ from gemhooks import topology
 from gemhooks.errors import PublishFailed
 from gemhooks.messages import Broker, DeadLetter, Message
 from gemhooks.queues.rabbitmq import RabbitBroker
+from gemhooks.queues.sqlite import SqliteBroker
 from tests.gemhooks.queues.helpers import (
     ALL,
     PATIENCE,
@@ -51,9 +52,24 @@ class RabbitFactory:
         return broker
 
 
-@pytest.fixture(params=["rabbitmq"])
+class SqliteFactory:
+    def __init__(self, folder: Path) -> None:
+        self.url = f"sqlite:///{folder}/queue.db"
+        self.made: list[SqliteBroker] = []
+
+    def __call__(self) -> Broker:
+        broker = SqliteBroker(self.url, queues=[ALL, SOME])
+        self.made.append(broker)
+        return broker
+
+
+@pytest.fixture(params=["rabbitmq", "sqlite"])
 def broker_factory(request: pytest.FixtureRequest) -> Iterator[BrokerFactory]:
-    factory = RabbitFactory(request.getfixturevalue("amqp_url"))
+    factory: RabbitFactory | SqliteFactory
+    if request.param == "rabbitmq":
+        factory = RabbitFactory(request.getfixturevalue("amqp_url"))
+    else:
+        factory = SqliteFactory(request.getfixturevalue("tmp_path"))
     yield factory
     for broker in factory.made:
         broker.close()
