@@ -161,6 +161,9 @@ class RabbitBroker:
         return await browsing.browse(self._connection, queue, limit)
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._on_loop():
+            work.close()
+            raise RuntimeError("it waits for the loop: call it from another thread")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(PATIENCE)

@@ -86,9 +86,9 @@ class Outbox:
                 parcel.properties(str(tag)),
                 mandatory=parcel.mandatory,
             )
-        except Exception as error:  # pika could not encode it: nothing was written
+        except Exception as error:  # raised while encoding it: nothing was written
             self._tags = itertools.count(tag)
-            future.set_exception(PublishFailed("failed", type(error).__name__))
+            future.set_exception(_unwritten(error))
             return
         self._remember(tag, _InFlight(future, len(parcel.body), self._loop.time() + self._timeout))
 
@@ -169,6 +169,11 @@ class Outbox:
     def _rest(self) -> None:
         if not self._in_flight:
             self.idle.set()
+
+
+def _unwritten(error: Exception) -> PublishFailed:
+    reason = "disconnected" if isinstance(error, AMQPError) else "failed"
+    return PublishFailed(reason, type(error).__name__)
 
 
 def _is_too_large(reason: BaseException) -> bool:

@@ -252,6 +252,32 @@ def test_check_of_a_port_that_never_answers_ends_in_time() -> None:
         broker.close()
 
 
+def test_a_confirm_after_the_deadline_is_a_timeout_and_the_message_may_be_there(
+    amqp_url: str,
+) -> None:
+    broker = RabbitBroker(amqp_url, publish_timeout=0, declare=[ALL])
+    try:
+        eventually(broker.is_ready)
+        assert failure(broker, event()) == "timeout"
+        assert take(consume(broker)).message == event()
+        assert broker.is_ready()
+    finally:
+        broker.close()
+
+
+def test_close_waits_for_the_copies_of_what_was_settled(
+    broker: RabbitBroker, channel: BlockingChannel
+) -> None:
+    received = consume(broker, prefetch=50)
+    publish(broker, *(event(number) for number in range(50)))
+    for delivery in [take(received) for _ in range(50)]:
+        delivery.dead(DeadLetter("no use"))
+    broker.close()
+    assert channel.queue_declare(ALL.name, passive=True).method.message_count == 0
+    dead = {look(channel, ALL.dead_letters)[0].message_id for _ in range(50)}
+    assert dead == {f"msg_{number}" for number in range(50)}
+
+
 @pytest.fixture
 def own_node(rabbitmq_node: object) -> RabbitNode:
     if not isinstance(rabbitmq_node, RabbitNode):
