@@ -90,7 +90,8 @@ class SqliteBroker:
         try:
             self._create()
             with closing(rows.connect(self.path)) as db:
-                db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                db.execute("BEGIN IMMEDIATE")  # a file that can only be read fails here
+                db.execute("ROLLBACK")
         except sqlite3.DatabaseError as error:
             _explain(self.path, error)
         except OSError as error:

@@ -45,6 +45,7 @@ class Writer:
         self._db: sqlite3.Connection | None = None
         self._changed = threading.Condition()
         self._jobs: deque[Job] = deque()
+        self._failed_jobs: list[Job] = []  # of this round, to be tried in the next
         self._closing = False
         self._give_up_at = float("inf")
         self.error: Exception | None = None  # until a message could be written again
@@ -71,6 +72,7 @@ class Writer:
     def _run(self) -> None:
         while jobs := self._next():
             self._write(jobs)
+            self._try_again()
             if self._closing and time.monotonic() > self._give_up_at:
                 break
         for job in self._jobs:
@@ -118,7 +120,7 @@ class Writer:
     def _failed(self, jobs: list[Job], error: Exception) -> None:
         self.error = error
         if is_busy(error):
-            self._again(jobs)
+            self._failed_jobs += jobs
         elif len(jobs) > 1:  # find the one that cannot be written; the others can
             self._write(jobs[: len(jobs) // 2])
             self._write(jobs[len(jobs) // 2 :])
@@ -129,14 +131,17 @@ class Writer:
         if not is_full(error):
             self._disconnect()  # a new connection may find the file healed
         if job.persists and isinstance(error, sqlite3.Error | OSError):
-            self._again([job])
+            self._failed_jobs.append(job)
         else:
             job.fail(PublishFailed("too_large" if is_too_big(error) else "failed", str(error)))
 
-    def _again(self, jobs: list[Job]) -> None:
-        with self._changed:
-            self._jobs.extendleft(reversed(jobs))
-        time.sleep(PAUSE)
+    def _try_again(self) -> None:
+        """Once a round, however many failed: the others, which may make room, must not wait."""
+        failed, self._failed_jobs = self._failed_jobs, []
+        if failed:
+            with self._changed:
+                self._jobs.extendleft(reversed(failed))
+            time.sleep(PAUSE)
 
     def _disconnect(self) -> None:
         db, self._db = self._db, None

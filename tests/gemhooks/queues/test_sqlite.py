@@ -343,6 +343,35 @@ def test_a_settlement_outlives_a_lock(broker: SqliteBroker) -> None:
     eventually(lambda: broker.depth(QUEUE) == 0)
 
 
+def test_closing_ends_in_time_while_the_file_is_locked(open_broker: Open) -> None:
+    broker = open_broker()
+    publish(broker, event())
+    delivery = take(consume(broker))
+    with closing(locked(broker.path)):
+        delivery.ack()
+        began = time.monotonic()
+        broker.close(timeout=0.5)
+        assert time.monotonic() - began < 3
+    assert take(consume(open_broker())).redelivered
+
+
+def test_retries_that_find_no_room_wait_and_hold_up_no_acks(
+    open_broker: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = "PRAGMA max_page_count=40"
+    monkeypatch.setattr(sqlite_rows, "PRAGMAS", (*sqlite_rows.PRAGMAS, limit))
+    broker = open_broker()
+    publish(broker, *(event(number, body=b"x" * 5000) for number in range(10)))
+    received = consume(broker)
+    taken = [take(received) for _ in range(10)]
+    bigger = Message("bigger", "batch.x", b"x" * 90_000)
+    taken[0].later(bigger, after=0)
+    taken[1].later(bigger, after=0)
+    for delivery in taken[2:]:
+        delivery.ack()
+    eventually(lambda: broker.depth(QUEUE) == 2)  # there is room for one, the other waits
+
+
 def test_a_full_disk_fails_publishing_and_loses_nothing(
     open_broker: Open, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
