@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
 from gemhooks.ledger import open_ledger
@@ -59,6 +60,7 @@ def test_processes_that_start_at_once_migrate_once_and_one_gets_the_claim(url: s
     assert [process.returncode for process in processes] == [0] * 4
 
 
+@pytest.mark.slow  # starts Python fifty times
 def test_what_was_acknowledged_survives_sigkill_at_any_moment(sqlite_url: str) -> None:
     open_ledger(sqlite_url).close()
     seed = random.Random(6)
