@@ -88,7 +88,8 @@ def _oddity(state: str, status: Any) -> str:
 
 
 def _metadata(event: events.Event, fetched: FetchedInteraction) -> dict[str, Any]:
-    return event.data.user_metadata or answers.user_metadata(fetched.parsed)
+    """Gemini's own answer first: a signature need not cover the event's body."""
+    return answers.user_metadata(fetched.parsed) or event.data.user_metadata
 
 
 def _fetched_message(event: events.Event, fetched: FetchedInteraction, url: str) -> Message:

@@ -42,7 +42,7 @@ class ScriptedServer(ThreadingHTTPServer):
 
 
 class Scripted(BaseHTTPRequestHandler):
-    server: ScriptedServer
+    server: ScriptedServer  # pyright: ignore[reportIncompatibleVariableOverride]  # typeshed's way
 
     def do_GET(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))

@@ -161,6 +161,14 @@ def test_metadata_that_the_event_lacks_is_taken_from_the_interaction(tmp_path: P
     assert it.fetched().data.user_metadata == {"job": "8"}
 
 
+def test_metadata_of_the_interaction_outranks_that_of_the_event(tmp_path: Path) -> None:
+    it = bench(tmp_path, interaction(webhook_config={"user_metadata": {"job": "8"}}))
+
+    it.fetcher.fetch(completed(user_metadata={"job": "7"}))
+
+    assert it.fetched().data.user_metadata == {"job": "8"}
+
+
 @pytest.mark.parametrize("status", ["in_progress", "queued"])
 def test_an_unfinished_interaction_is_waited_for_and_nothing_is_recorded(
     tmp_path: Path, status: str
