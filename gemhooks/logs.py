@@ -14,7 +14,10 @@ _SECRETS = (
     (re.compile(r"whsec_[A-Za-z0-9+/=_-]+"), HIDDEN),
     (re.compile(r"AIza[A-Za-z0-9_-]{10,}"), HIDDEN),
     (re.compile(r"([a-z][a-z0-9+.-]*://)[^/\s@]*:[^\s@]*@", re.IGNORECASE), rf"\1{HIDDEN}@"),
-    (re.compile(r"(authorization['\"]?\s*[:=]\s*['\"]?)[^\r\n'\"]+", re.IGNORECASE), rf"\1{HIDDEN}"),
+    (
+        re.compile(r"(authorization['\"]?\s*[:=]\s*['\"]?)[^\r\n'\"]+", re.IGNORECASE),
+        rf"\1{HIDDEN}",
+    ),
     (re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
 )
 _MARKS = re.compile(r"whsec_|AIza|://|authorization|bearer|basic", re.IGNORECASE)
