@@ -58,7 +58,7 @@ def configure(log_format: str = "auto", level: str = "info") -> None:
     """Send structlog's and the standard library's lines to stderr in one shape."""
     as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
     shared = _shared()
-    # format_exc_info before the redaction: a traceback holds the exception's text. It shows no locals.
+    # The redaction comes last: a traceback, which shows no locals, holds the exception's text.
     shared += [structlog.processors.format_exc_info, redact_values]
     structlog.configure(
         processors=[*shared, _renderer(as_json=as_json)],

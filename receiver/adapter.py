@@ -11,7 +11,8 @@ from urllib.parse import unquote_to_bytes
 
 import structlog
 
-from receiver.answers import PENDING, Answer, Pending
+from gemhooks.metrics import ReceiverMetrics
+from receiver.answers import PENDING, Answer, Pending, Record
 
 log = structlog.get_logger()
 
@@ -30,8 +31,16 @@ ON_LOOP = "/webhooks/gemini"  # all else may wait: for published keys, or for a 
 class AsgiAdapter:
     """Calls *app* on the loop and awaits the message that its view left behind."""
 
-    def __init__(self, app: WsgiApp, *, max_body: int, read_timeout: float = READ_TIMEOUT) -> None:
+    def __init__(
+        self,
+        app: WsgiApp,
+        metrics: ReceiverMetrics,
+        *,
+        max_body: int,
+        read_timeout: float = READ_TIMEOUT,
+    ) -> None:
         self._app = app
+        self._metrics = metrics
         self._max_body = max_body
         self._read_timeout = read_timeout
 
@@ -42,12 +51,13 @@ class AsgiAdapter:
             await self._http(scope, receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        record = Record(self._metrics)
         try:
             async with asyncio.timeout(self._read_timeout):
                 body = await self._read(scope, receive)
         except TimeoutError:
-            log.info("webhook_received", outcome="slow", status=408)
-            await _send(send, 408, Answer(408, "slow").headers(), b"")
+            answer = record.report(Answer(408, "slow"))
+            await _send(send, answer.status, answer.headers(), b"")
             return
         if body is not None:
             await _send(send, *await self._answer(scope, body))

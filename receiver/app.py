@@ -3,7 +3,7 @@
 import hmac
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 from flask import Flask, Response, g, request
@@ -36,7 +36,7 @@ class Receiver:
     tolerance: int = TOLERANCE_SECONDS
     max_body: int = MAX_BODY
     publish_timeout: float = 5.0
-    jwt_rules: JwtRules = JwtRules()
+    jwt_rules: JwtRules = field(default_factory=JwtRules)
     now: Callable[[], float] = time.time
 
     def knows(self, token: str) -> bool:

@@ -131,7 +131,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def config(receiver: Receiver, settings: Settings) -> uvicorn.Config:
-    app: Any = AsgiAdapter(create_app(receiver), max_body=receiver.max_body)
+    app: Any = AsgiAdapter(create_app(receiver), receiver.metrics, max_body=receiver.max_body)
     return uvicorn.Config(
         app,
         http="httptools",
