@@ -1,0 +1,116 @@
+"""Logging: one line an event, JSON for machines, no secret in any."""
+
+import logging
+import re
+import sys
+from collections.abc import MutableMapping
+from typing import Any
+
+import orjson
+import structlog
+
+HIDDEN = "[redacted]"
+_SECRETS = (
+    (re.compile(r"whsec_[A-Za-z0-9+/=_-]+"), HIDDEN),
+    (re.compile(r"AIza[A-Za-z0-9_-]{10,}"), HIDDEN),
+    (re.compile(r"([a-z][a-z0-9+.-]*://)[^/\s@]*:[^\s@]*@", re.IGNORECASE), rf"\1{HIDDEN}@"),
+    (
+        re.compile(r"(authorization['\"]?\s*[:=]\s*['\"]?)[^\r\n'\"]+", re.IGNORECASE),
+        rf"\1{HIDDEN}",
+    ),
+    (re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
+)
+_MARKS = re.compile(r"whsec_|AIza|://|authorization|bearer|basic", re.IGNORECASE)
+_SECRET_NAMES = frozenset({"authorization", "password", "secret", "api_key"})
+
+EventDict = MutableMapping[str, Any]
+
+
+def redact(text: str) -> str:
+    """*text* without what looks like a secret."""
+    if not _MARKS.search(text):
+        return text
+    for pattern, instead in _SECRETS:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def _hide(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {key: _hidden(key, each) for key, each in value.items()}
+    return [_hide(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _hidden(name: Any, value: Any) -> Any:
+    return HIDDEN if str(name).lower() in _SECRET_NAMES else _hide(value)
+
+
+def redact_values(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """Hide secrets in the values of a log line."""
+    for name, value in event.items():
+        event[name] = _hidden(name, value)
+    return event
+
+
+def configure(log_format: str = "auto", level: str = "info") -> None:
+    """Send structlog's and the standard library's lines to stderr in one shape."""
+    as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
+    shared = _shared()
+    # The redaction comes last: a traceback, which shows no locals, holds the exception's text.
+    shared += [structlog.processors.format_exc_info, redact_values]
+    structlog.configure(
+        processors=[*shared, _renderer(as_json=as_json)],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
+        logger_factory=_factory(as_json=as_json),
+        cache_logger_on_first_use=True,
+    )
+    _route_stdlib(shared, as_json=as_json)
+
+
+def _shared() -> list[Any]:
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+
+
+def _renderer(*, as_json: bool) -> Any:
+    if as_json:
+        return structlog.processors.JSONRenderer(serializer=_dumps)
+    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+
+
+def _factory(*, as_json: bool) -> Any:
+    if as_json:
+        return structlog.BytesLoggerFactory(sys.stderr.buffer)
+    return structlog.PrintLoggerFactory(sys.stderr)
+
+
+def _dumps(value: Any, **_options: Any) -> bytes:
+    try:
+        return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS)
+    except (TypeError, ValueError):  # lone surrogates, numbers beyond 64 bits
+        return orjson.dumps(repr(value).encode("ascii", "backslashreplace").decode())
+
+
+def _render_text(logger: Any, method: str, event: EventDict) -> str:
+    rendered: bytes = structlog.processors.JSONRenderer(serializer=_dumps)(logger, method, event)  # type: ignore[assignment]
+    return rendered.decode()
+
+
+def _route_stdlib(shared: list[Any], *, as_json: bool) -> None:
+    """WARNING and above only: pika, httpx and alembic put URLs in their INFO lines."""
+    remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[remove, _render_text if as_json else _renderer(as_json=False)],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)

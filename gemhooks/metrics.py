@@ -1,0 +1,113 @@
+"""Every metric's name, help and labels: the one place that names them."""
+
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from gemhooks.events import BY_TYPE
+
+OTHER = "other"  # what a stranger can choose must not become a series of its own
+FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+SLOW = (0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0)
+
+
+def known_type(event_type: str) -> str:
+    return event_type if event_type in BY_TYPE else OTHER
+
+
+class _Counted:
+    """A counter whose children are found in a dict, in a tenth of the time of labels()."""
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._children: dict[tuple[str, ...], Any] = {}
+
+    def add(self, *labels: str) -> None:
+        child = self._children.get(labels)
+        if child is None:
+            child = self._children[labels] = self._counter.labels(*labels)
+        child.inc()
+
+
+class ReceiverMetrics:
+    """What the receiver counts."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = _Counted(
+            Counter(
+                "gemhooks_webhook_requests_total",
+                "Requests to the webhook paths, by what became of them.",
+                ("event_type", "scheme", "outcome"),
+                registry=registry,
+            )
+        )
+        self._failures = _Counted(
+            Counter(
+                "gemhooks_webhook_signature_failures_total",
+                "Webhooks refused for their signature.",
+                ("reason",),
+                registry=registry,
+            )
+        )
+        self._published = _Counted(
+            Counter(
+                "gemhooks_publish_total",
+                "Messages handed to the broker, by result.",
+                ("result",),
+                registry=registry,
+            )
+        )
+        self._seconds = Histogram(
+            "gemhooks_webhook_request_seconds",
+            "From the request to its answer.",
+            buckets=FAST,
+            registry=registry,
+        )
+        self._publish_seconds = Histogram(
+            "gemhooks_publish_seconds",
+            "From handing a message to the broker to its confirm.",
+            buckets=FAST,
+            registry=registry,
+        )
+
+    def answered(self, event_type: str, scheme: str, outcome: str, seconds: float) -> None:
+        self._requests.add(known_type(event_type), scheme, outcome)
+        self._seconds.observe(seconds)
+
+    def signature_failed(self, reason: str) -> None:
+        self._failures.add(reason)
+
+    def published(self, result: str, seconds: float) -> None:
+        self._published.add(result)
+        self._publish_seconds.observe(seconds)
+
+
+class WorkerMetrics:
+    """What a worker counts."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._messages = _Counted(
+            Counter(
+                "gemhooks_messages_total",
+                "Messages handled, by what became of them.",
+                ("queue", "event_type", "outcome"),
+                registry=registry,
+            )
+        )
+        self._seconds = Histogram(
+            "gemhooks_message_seconds",
+            "From taking a message to settling it.",
+            ("queue",),
+            buckets=SLOW,
+            registry=registry,
+        )
+        self.in_flight = Gauge(
+            "gemhooks_messages_in_flight",
+            "Messages that are being handled.",
+            ("queue",),
+            registry=registry,
+        )
+
+    def handled(self, queue: str, event_type: str, outcome: str, seconds: float) -> None:
+        self._messages.add(queue, known_type(event_type), outcome)
+        self._seconds.labels(queue).observe(seconds)

@@ -1,0 +1,26 @@
+"""Which broker a URL means; each is imported only when it is asked for."""
+
+import asyncio
+from typing import TYPE_CHECKING, Union
+
+from gemhooks.errors import Misconfigured
+
+if TYPE_CHECKING:
+    from gemhooks.queues.rabbitmq import RabbitBroker
+    from gemhooks.queues.sqlite import SqliteBroker
+
+
+def connect(
+    url: str, *, publish_timeout: float, loop: asyncio.AbstractEventLoop | None = None
+) -> Union["RabbitBroker", "SqliteBroker"]:
+    """Open the broker at *url*; one on the network lives on *loop* where that is given."""
+    scheme = url.partition(":")[0]
+    if scheme in ("amqp", "amqps"):
+        from gemhooks.queues.rabbitmq import RabbitBroker  # noqa: PLC0415 - pika only when needed
+
+        return RabbitBroker(url, publish_timeout=publish_timeout, loop=loop)
+    if scheme == "sqlite":
+        from gemhooks.queues.sqlite import SqliteBroker  # noqa: PLC0415 - as above
+
+        return SqliteBroker(url, publish_timeout=publish_timeout)
+    raise Misconfigured("GEMHOOKS_BROKER_URL must begin with amqp://, amqps:// or sqlite:///.")

@@ -1,0 +1,1 @@
+"""The receiver: HTTP in, message out."""

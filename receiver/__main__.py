@@ -1,0 +1,6 @@
+"""``python -m receiver``."""
+
+from gemhooks import entry
+from receiver.server import main
+
+entry.run(main)

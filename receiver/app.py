@@ -1,0 +1,176 @@
+"""The Flask application: the routes and what each error answers."""
+
+import hmac
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+import structlog
+from flask import Flask, Response, g, request
+from werkzeug.exceptions import HTTPException, NotFound, UnsupportedMediaType
+
+from gemhooks import events
+from gemhooks.errors import InvalidSignature, KeysUnavailable, PublishFailed
+from gemhooks.messages import UNKNOWN, Message, Publisher, fits_shortstr
+from gemhooks.metrics import ReceiverMetrics
+from gemhooks.signing import TOLERANCE_SECONDS, JwtRules, Keys, Scheme, Webhook, verify
+from receiver.answers import PENDING, Answer, Pending, Record, not_published
+
+log = structlog.get_logger()
+
+PATH = "/webhooks/gemini"
+MAX_BODY = 1 << 20
+OUTCOMES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "encoded"}
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """What the routes need."""
+
+    keys: Keys
+    publisher: Publisher
+    metrics: ReceiverMetrics
+    ready: Callable[[], bool] = lambda: True
+    schemes: Collection[Scheme] = (Scheme.V1,)
+    path_tokens: tuple[str, ...] = ()
+    tolerance: int = TOLERANCE_SECONDS
+    max_body: int = MAX_BODY
+    publish_timeout: float = 5.0
+    jwt_rules: JwtRules = field(default_factory=JwtRules)
+    now: Callable[[], float] = time.time
+
+    def knows(self, token: str) -> bool:
+        """Compare with every token, each in constant time."""
+        given = token.encode("utf-8", "surrogatepass")
+        return any([hmac.compare_digest(given, each.encode()) for each in self.path_tokens])  # noqa: C419 - no early end
+
+
+def create_app(receiver: Receiver) -> Flask:
+    app = Flask("receiver", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = receiver.max_body
+    app.url_map.merge_slashes = False  # a redirect is no answer to a webhook
+    app.before_request(lambda: _begin(receiver))
+    _add_webhooks(app, receiver)
+    _add_health(app, receiver)
+    _add_errors(app)
+    return app
+
+
+def _begin(receiver: Receiver) -> None:
+    g.record = Record(receiver.metrics)
+
+
+def _add_webhooks(app: Flask, receiver: Receiver) -> None:
+    # Google's keys are the same for all customers: they count only where the path is secret.
+    public = [each for each in receiver.schemes if each is Scheme.V1]
+
+    def receive_webhook() -> Response:
+        return _receive(receiver, public)
+
+    def receive_at_token(token: str) -> Response:
+        if not receiver.knows(token):
+            raise NotFound
+        return _receive(receiver, receiver.schemes)
+
+    for path, view in ((PATH, receive_webhook), (f"{PATH}/<token>", receive_at_token)):
+        app.add_url_rule(path, view_func=view, methods=["POST"], provide_automatic_options=False)
+
+
+def _receive(receiver: Receiver, schemes: Collection[Scheme]) -> Response:
+    if request.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
+        raise UnsupportedMediaType
+    body = request.get_data(cache=False)
+    webhook = verify(
+        _headers(),
+        body,
+        receiver.keys,
+        now=receiver.now(),
+        schemes=schemes,
+        tolerance=receiver.tolerance,
+        jwt_rules=receiver.jwt_rules,
+    )
+    message = _message(webhook)
+    record: Record = g.record
+    record.webhook_id, record.event_type = webhook.id, message.type
+    record.scheme, record.key = webhook.scheme.value, webhook.key
+    future = receiver.publisher.publish(message)
+    request.environ[PENDING] = Pending(future, record, receiver.publish_timeout)
+    return Response(status=204)  # the server answers in its place once the future has ended
+
+
+def _headers() -> dict[str, str]:
+    return {
+        name[5:].replace("_", "-").lower(): value
+        for name, value in request.environ.items()
+        if name.startswith("HTTP_")
+    }
+
+
+def _message(webhook: Webhook) -> Message:
+    head = events.head_of(webhook.body)
+    is_plain = fits_shortstr(head.type) and fits_shortstr(webhook.id)
+    kind = request.environ.get("CONTENT_TYPE", "")
+    return Message(
+        id=webhook.id,
+        type=head.type if is_plain else UNKNOWN,
+        body=webhook.body,
+        timestamp=webhook.timestamp,
+        time=head.time,
+        content_type=kind if kind and fits_shortstr(kind) else "application/json",
+        scheme=webhook.scheme.value,
+        trust=webhook.trust.value,
+        traceparent=head.traceparent,
+    )
+
+
+def _add_health(app: Flask, receiver: Receiver) -> None:
+    def livez() -> Response:
+        return Response("ok\n", 200)
+
+    def readyz() -> Response:
+        return Response("ok\n", 200) if receiver.ready() else Response("not ready\n", 503)
+
+    for path, view in (("/livez", livez), ("/readyz", readyz)):
+        app.add_url_rule(path, view_func=view, methods=["GET"], provide_automatic_options=False)
+
+
+def _add_errors(app: Flask) -> None:
+    app.register_error_handler(InvalidSignature, _refuse)
+    app.register_error_handler(KeysUnavailable, _no_keys)
+    app.register_error_handler(PublishFailed, _not_published)
+    app.register_error_handler(HTTPException, _http)
+    app.register_error_handler(Exception, _unexpected)
+
+
+def _answer(answer: Answer) -> Response:
+    record: Record = g.record
+    record.report(answer)
+    response = Response(status=answer.status)
+    response.headers.clear()
+    response.headers.extend(answer.headers())
+    return response
+
+
+def _refuse(error: InvalidSignature) -> Response:
+    g.record.metrics.signature_failed(str(error.reason))
+    return _answer(Answer(401, "bad_signature", str(error.reason)))
+
+
+def _no_keys(error: KeysUnavailable) -> Response:
+    return _answer(Answer(503, "keys_unavailable", str(error.reason)))
+
+
+def _not_published(error: PublishFailed) -> Response:
+    g.record.metrics.published(error.reason, 0.0)
+    return _answer(not_published(error.reason))
+
+
+def _http(error: HTTPException) -> Response:
+    status = error.code or 400
+    allow = ", ".join(sorted(getattr(error, "valid_methods", None) or ()))
+    return _answer(Answer(status, OUTCOMES.get(status, "bad_request"), allow=allow))
+
+
+def _unexpected(error: Exception) -> Response:
+    log.error("receiver_failed", exc_info=error)
+    return _answer(Answer(503, "failed", type(error).__name__))
