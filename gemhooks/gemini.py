@@ -95,11 +95,14 @@ class Gemini:
     def _client(self) -> Any:
         with self._lock:
             if self._built is None:
-                self._built = _client(self._key, base_url=self._base_url, timeout=self._timeout)
+                self._built = official_client(
+                    self._key, base_url=self._base_url, timeout=self._timeout
+                )
             return self._built
 
 
-def _client(key: str, *, base_url: str | None, timeout: float) -> Any:
+def official_client(key: str, *, base_url: str | None, timeout: float = 30.0) -> Any:
+    """Google's own client as we use it: bounded, not retrying, not following redirects."""
     try:
         from google import genai  # noqa: PLC0415 - takes a second, so never at start
         from google.genai import types  # noqa: PLC0415

@@ -1,5 +1,6 @@
 """``gemhooks jobs``: what was started or seen, and how it stands."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -32,4 +33,4 @@ def list_(
         jobs = ledgers.jobs.list(kind=kind or None, state=state or None, limit=limit)
     finally:
         ledgers.close()
-    show(jobs, COLUMNS, form)
+    show([asdict(job) for job in jobs], COLUMNS, form)

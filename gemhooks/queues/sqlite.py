@@ -17,7 +17,7 @@ import structlog
 
 from gemhooks import topology
 from gemhooks.errors import Misconfigured, PublishFailed
-from gemhooks.messages import DeadLetter, Message, OnDelivery
+from gemhooks.messages import DeadLetter, Headers, Message, OnDelivery
 from gemhooks.queues import sqlite_rows as rows
 from gemhooks.queues.sqlite_owners import Owner
 from gemhooks.queues.sqlite_writer import Deadlines, Job, Writer
@@ -97,7 +97,7 @@ class SqliteBroker:
         except OSError as error:
             raise Misconfigured(f"The queue {self.path} can't be used: {error.strerror}.") from None
 
-    def browse(self, queue: str, limit: int = 100) -> list[tuple[Message, dict[str, str | int]]]:
+    def browse(self, queue: str, limit: int = 100) -> list[tuple[Message, Headers]]:
         """The oldest messages and their headers, left where they are."""
         found = self._read(
             "SELECT properties, body FROM messages WHERE queue = ? ORDER BY id LIMIT ?",

@@ -29,15 +29,17 @@ def clean_env(**more: str) -> dict[str, str]:
     return {**plain, "PYTHONPATH": str(ROOT), **more}
 
 
-def command(*arguments: str, timeout: float = 60.0, **env: str) -> subprocess.CompletedProcess[str]:
+def command(
+    *arguments: str, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run ``python -m`` *arguments* to its end."""
     return subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=ROOT,
-        env=clean_env(**env),
+        env=clean_env(**(env or {})),
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=60,
         check=False,
     )
 

@@ -70,7 +70,7 @@ def assert_one_sentence(ended: subprocess.CompletedProcess[str], *words: str) ->
 def test_a_mistake_is_one_sentence(
     arguments: tuple[str, ...], env: dict[str, str], words: tuple[str, ...], tmp_path: Path
 ) -> None:
-    ended = command(*arguments, **embedded(tmp_path, **env))
+    ended = command(*arguments, env=embedded(tmp_path, **env))
 
     assert_one_sentence(ended, *words)
     assert "hush" not in ended.stdout + ended.stderr
@@ -90,7 +90,7 @@ def test_a_port_in_use_is_one_sentence(program: str, port: str, tmp_path: Path) 
         taken.listen()
         number = str(taken.getsockname()[1])
 
-        ended = command(program, **embedded(tmp_path, **{port: number}))
+        ended = command(program, env=embedded(tmp_path, **{port: number}))
 
     assert_one_sentence(ended, number)
 
