@@ -86,7 +86,8 @@ class AsgiAdapter:
             return await _confirmed(pending) if pending else found
         except Exception:
             log.exception("adapter_failed")
-            return 503, Answer(503, "failed").headers(), b""
+            answer = Record(self._metrics).report(Answer(503, "failed"))
+            return answer.status, answer.headers(), b""
 
 
 async def _confirmed(pending: Pending) -> tuple[int, Headers, bytes]:

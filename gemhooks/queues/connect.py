@@ -1,18 +1,14 @@
 """Which broker a URL means; each is imported only when it is asked for."""
 
 import asyncio
-from typing import TYPE_CHECKING, Union
 
 from gemhooks.errors import Misconfigured
-
-if TYPE_CHECKING:
-    from gemhooks.queues.rabbitmq import RabbitBroker
-    from gemhooks.queues.sqlite import SqliteBroker
+from gemhooks.messages import Broker
 
 
 def connect(
     url: str, *, publish_timeout: float, loop: asyncio.AbstractEventLoop | None = None
-) -> Union["RabbitBroker", "SqliteBroker"]:
+) -> Broker:
     """Open the broker at *url*; one on the network lives on *loop* where that is given."""
     scheme = url.partition(":")[0]
     if scheme in ("amqp", "amqps"):
