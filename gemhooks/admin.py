@@ -81,7 +81,7 @@ def _handler(answers: dict[str, Callable[[], Answer]]) -> type[BaseHTTPRequestHa
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_arguments: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its base says so
             """Probes every few seconds are no news."""
 
     return Handler

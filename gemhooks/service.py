@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from gemhooks import logs
 from gemhooks.admin import AdminServer
 from gemhooks.consumers import Consumers
+from gemhooks.errors import Unavailable
 from gemhooks.ledger import Ledgers, open_ledger
 from gemhooks.messages import Broker, Delivery, Ledger, OnDelivery, Subscriber
 from gemhooks.metrics import WorkerMetrics
@@ -56,7 +57,11 @@ class Service:
 
     def start(self) -> None:
         """Declare the queues and begin to take messages."""
-        self.broker.declare(self.consumers.queues())
+        try:
+            self.broker.declare(self.consumers.queues())
+        except Unavailable as error:
+            # Start order does not matter: the broker declares them once it is there.
+            log.warning("broker_awaited", reason=logs.redact(str(error)))
         for subscription in self.consumers:
             runner = Runner(
                 subscription, self.ledger, self.metrics, schedule=self.settings.retry_schedule

@@ -1,7 +1,9 @@
 """``gemhooks demo``: the whole way of an event, on this machine, on embedded parts."""
 
 import shlex
+import signal
 import socket
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -51,6 +53,8 @@ def demo(
     """See the whole way: ask, be called back, verify, queue, fetch, store, consume."""
     from gemhooks.simulator.server import Simulator  # noqa: PLC0415 - an extra, imported late
 
+    # Without this, SIGTERM would leave the children behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     started = time.monotonic()
     this = Demo(new_folder(), free_port(), (free_port(), free_port(), free_port()))
     with Simulator(delay=0.3) as simulator, running_children(this, simulator) as running:

@@ -97,14 +97,19 @@ def supervise(programs: list[Program]) -> int:
         running.start(program)
     try:
         while not stop.is_set():
-            for line in children.wait_for(running, (), 0.2):
-                if line.text:
-                    typer.echo(f"{line.name:<10}| {line.text}")
+            pass_on(running)
             for name, code in running.ended():
                 if code == entry.MISCONFIGURED:
+                    pass_on(running)  # its one sentence
                     return entry.MISCONFIGURED
                 typer.echo(f"gemhooks: the {name} ended with {code}; starting it again.", err=True)
             running.restart_due()
     finally:
         running.stop()
     return 0
+
+
+def pass_on(running: Children) -> None:
+    for line in children.wait_for(running, (), 0.2):
+        if line.text:
+            typer.echo(f"{line.name:<10}| {line.text}")

@@ -24,7 +24,9 @@ def at_start(url: sa.URL) -> Iterator[None]:
     try:
         yield
     except (exc.OperationalError, exc.TimeoutError) as error:
-        raise LedgerUnavailable(f"{shown} does not answer: {reason_of(error)}") from error
+        raise LedgerUnavailable(
+            f"The database at {shown} does not answer: {reason_of(error)}"
+        ) from error
     except exc.DBAPIError as error:  # not a database file, an unknown option, no rights
         raise Misconfigured(f"{shown} cannot be used: {reason_of(error)}") from error
 

@@ -20,14 +20,14 @@ def parse(url: str) -> sa.URL:
     try:
         parsed = sa.make_url(url)
     except (exc.ArgumentError, ValueError):
-        raise Misconfigured(f"The database URL is malformed: use {EXAMPLES}.") from None
+        raise Misconfigured(f"GEMHOOKS_DATABASE_URL is malformed: use {EXAMPLES}.") from None
     driver = _DRIVERS.get(parsed.drivername)
     if driver is None:
-        raise Misconfigured(f"A database URL cannot begin so: use {EXAMPLES}.")
+        raise Misconfigured(f"GEMHOOKS_DATABASE_URL can't begin so: use {EXAMPLES}.")
     return _with_file(parsed.set(drivername=driver))
 
 
 def _with_file(url: sa.URL) -> sa.URL:
     if url.drivername.startswith("sqlite") and url.database in (None, "", ":memory:"):
-        raise Misconfigured("The database URL names no file: use sqlite:///gemhooks.db.")
+        raise Misconfigured("GEMHOOKS_DATABASE_URL names no file: use sqlite:///gemhooks.db.")
     return url

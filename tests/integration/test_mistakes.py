@@ -49,7 +49,7 @@ def assert_one_sentence(ended: subprocess.CompletedProcess[str], *words: str) ->
         (
             ("workers",),
             {"GEMHOOKS_DATABASE_URL": "postgresql://u:hush@127.0.0.1:1/x"},
-            ("database",),
+            ("The database",),
         ),
         (("gemhooks", "consume", "nowhere:consumers"), {}, ("nowhere",)),
         (
@@ -60,7 +60,7 @@ def assert_one_sentence(ended: subprocess.CompletedProcess[str], *words: str) ->
         (
             ("gemhooks", "jobs", "list"),
             {"GEMHOOKS_DATABASE_URL": "postgresql://u:hush@127.0.0.1:1/x"},
-            ("database",),
+            ("The database",),
         ),
         (("gemhooks", "trigger", "x", "--to", "http://127.0.0.1:1/"), {}, ("127.0.0.1:1",)),
         (("gemhooks", "trigger", "x", "--to", "file:///etc"), {}, ("http",)),
