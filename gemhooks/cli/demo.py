@@ -236,8 +236,8 @@ def keep_running(this: Demo, simulator: Any, running: Children) -> None:
         f"\nreceiver   {this.url}\n"
         f"metrics    http://127.0.0.1:{this.admin_ports[0]}/metrics\n"
         f"simulator  {simulator.url}\n"
-        f"try        GEMINI_WEBHOOK_SECRET={shlex.quote(secret)} gemhooks trigger"
-        f" interaction.failed --to {this.url}\n"
+        f"try        GEMINI_WEBHOOK_SECRET={shlex.quote(secret)} {shlex.quote(sys.argv[0])}"
+        f" trigger interaction.failed --to {this.url}\n"
         "Ctrl-C ends it."
     )
     with suppress(KeyboardInterrupt):
