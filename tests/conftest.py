@@ -16,6 +16,7 @@ _GIVEN = {
     "postgresql": ("GEMHOOKS_TEST_DATABASE_URL",),
 }
 _FIXTURES = {"rabbitmq_node": "rabbitmq", "postgres_server": "postgresql"}
+_OWN = {"own_node": "rabbitmq", "own_server": "postgresql"}  # needed even where others are given
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -27,9 +28,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     wanted = {name for item in session.items for name in getattr(item, "fixturenames", ())}
     try:
-        for service in {_FIXTURES[name] for name in wanted & _FIXTURES.keys()}:
-            if not _given(service):
-                ensure(service)
+        shared = {_FIXTURES[name] for name in wanted & _FIXTURES.keys()}
+        own = {_OWN[name] for name in wanted & _OWN.keys()}
+        for service in own | {each for each in shared if not _given(each)}:
+            ensure(service)
     except ServiceError as error:
         raise pytest.UsageError(str(error)) from error
 
@@ -43,23 +45,33 @@ def _given(service: str) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def rabbitmq_node() -> Iterator[Broker]:
-    """Give the run's RabbitMQ; a test that stops or kills it need not start it again."""
-    if given := _given("rabbitmq"):
-        yield Broker(*given)
-        return
+def own_node() -> Iterator[RabbitNode]:
+    """Give a RabbitMQ that a test may stop or kill, and need not start again."""
     with RabbitNode() as node:
         yield node
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[Database]:
-    """Give the run's PostgreSQL; a test that stops or crashes it need not start it again."""
-    if given := _given("postgresql"):
-        yield Database(*given)
-        return
+def own_server() -> Iterator[PostgresServer]:
+    """Give a PostgreSQL that a test may stop or crash, and need not start again."""
     with PostgresServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_node(request: pytest.FixtureRequest) -> Broker:
+    """Give the RabbitMQ that was given to the run, else one of our own."""
+    given = _given("rabbitmq")
+    node: Broker = Broker(*given) if given else request.getfixturevalue("own_node")
+    return node
+
+
+@pytest.fixture(scope="session")
+def postgres_server(request: pytest.FixtureRequest) -> Database:
+    """Give the PostgreSQL that was given to the run, else one of our own."""
+    given = _given("postgresql")
+    server: Database = Database(*given) if given else request.getfixturevalue("own_server")
+    return server
 
 
 @pytest.fixture

@@ -32,11 +32,15 @@ def our_node(rabbitmq_node: Broker, amqp_url: str) -> RabbitNode:
     return rabbitmq_node
 
 
-@pytest.fixture
-def our_server(postgres_server: Database) -> PostgresServer:
-    """Give the run's server; these tests are about a server of our own."""
-    assert isinstance(postgres_server, PostgresServer), "unset GEMHOOKS_TEST_DATABASE_URL"
-    return postgres_server
+# These tests are about services of our own, whatever was given to the run.
+@pytest.fixture(scope="module")
+def rabbitmq_node(own_node: RabbitNode) -> RabbitNode:
+    return own_node
+
+
+@pytest.fixture(scope="module")
+def postgres_server(own_server: PostgresServer) -> PostgresServer:
+    return own_server
 
 
 @pytest.fixture
@@ -134,14 +138,14 @@ def test_a_node_that_cannot_start_says_why_and_leaves_nothing() -> None:
 
 
 def test_a_committed_row_survives_a_crashed_server(
-    our_server: PostgresServer, postgres_url: str
+    own_server: PostgresServer, postgres_url: str
 ) -> None:
     with psycopg.connect(postgres_url) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 1 AS one")
-    our_server.crash()
+    own_server.crash()
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(postgres_url)
-    our_server.start()
+    own_server.start()
     with psycopg.connect(postgres_url) as connection:
         assert connection.execute("SELECT one FROM kept").fetchall() == [(1,)]
 
