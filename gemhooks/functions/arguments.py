@@ -34,7 +34,8 @@ def check(signature: Signature, arguments: Any) -> dict[str, Any]:
 
     Strict as JSON can be: no text becomes a number, no boolean, no 1.5 becomes an integer. What
     JSON has no word for (dates, enums, sets) is read from its JSON form. A function that wants
-    more leniency declares it, with a pydantic BeforeValidator on the parameter.
+    more leniency declares it, with a pydantic BeforeValidator on the parameter. Unknown keys are
+    refused at the top and in dataclasses; a nested pydantic model says so itself (extra=).
     """
     text = _as_json(arguments)
     try:

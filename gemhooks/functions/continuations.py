@@ -56,7 +56,7 @@ def continuation(
         "background": True,
         **carried,
         "webhook_config": _webhook_config(
-            said.get("webhook_config", webhook_config), user_metadata
+            said.get("webhook_config") or webhook_config, user_metadata
         ),
     }
     return {key: value for key, value in body.items() if value is not None}

@@ -67,13 +67,12 @@ def _is_content(plain: Any) -> bool:
 
 
 def _is_part(each: Any) -> bool:
-    """True for what Google's client sends as content; it refuses a text without text."""
-    if not isinstance(each, dict):
+    """True for what Google's client surely sends as content: it refuses a text without text."""
+    if not isinstance(each, dict) or not all(isinstance(value, str) for value in each.values()):
         return False
     if each.get("type") == "text":
-        return isinstance(each.get("text"), str)
-    source = [each[key] for key in ("data", "uri") if key in each]
-    return each.get("type") in _CONTENT and bool(source) and all(isinstance(s, str) for s in source)
+        return "text" in each
+    return each.get("type") in _CONTENT and ("data" in each or "uri" in each)
 
 
 def _cut(plain: Any, max_result: int) -> str:

@@ -48,6 +48,8 @@ def _read(function: Callable[..., object]) -> Signature:
         _check(each, hints)
     fields = {f"p{n}": p for n, p in enumerate(given) if hints[p.name] is not CallContext}
     model = _model({key: (hints[p.name], _field(p)) for key, p in fields.items()})
+    for key, each in fields.items():
+        _check_default(each, required=model.model_fields[key].is_required())
     text = docstrings.read(function)
     return Signature(
         model=model,
@@ -63,6 +65,12 @@ def _check(parameter: inspect.Parameter, hints: dict[str, Any]) -> None:
         raise TypeError(f"it {_UNFIT[parameter.kind]}{parameter.name}")
     if parameter.name not in hints:
         raise TypeError(f"parameter {parameter.name!r} has no type")
+
+
+def _check_default(parameter: inspect.Parameter, *, required: bool) -> None:
+    # What the model leaves out is left to Python, which knows no default of pydantic's.
+    if parameter.default is inspect.Parameter.empty and not required:
+        raise TypeError(f"parameter {parameter.name!r} has its default in Field()")
 
 
 def _field(parameter: inspect.Parameter) -> Any:
