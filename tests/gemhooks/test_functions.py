@@ -610,6 +610,16 @@ def test_the_function_runs_exactly_where_the_types_are_right(arguments: Any) -> 
     assert_sendable(result)
 
 
+def test_what_was_not_sent_is_the_default_in_the_signature_itself() -> None:
+    functions, default = Functions(), [1]
+
+    @functions.function()
+    def same(x: list[int] = default) -> bool:
+        return x is default
+
+    assert run(functions, "same", {}).result == {"result": True}
+
+
 # Running
 
 
@@ -768,7 +778,7 @@ KEPT: list[tuple[Callable[[], object], object]] = [
     (lambda: [TEXT, 5], {"result": [TEXT, 5]}),
     (lambda: [{"type": "text"}], {"result": [{"type": "text"}]}),
     (lambda: [{"type": "image", "uri": 5}], {"result": [{"type": "image", "uri": 5}]}),
-    (lambda: {3, 1, 2}, {"result": [1, 2, 3]}),
+    (lambda: {4, 30, 100}, {"result": [100, 30, 4]}),
     (lambda: frozenset({"b", "a"}), {"result": ["a", "b"]}),
     (lambda: {"d": MOMENT}, {"d": "2026-01-02T03:04:05+00:00"}),
     (MOMENT.date, "2026-01-02"),
@@ -824,6 +834,15 @@ def test_what_has_no_json_form_is_an_error_that_the_model_can_read(
 
     assert (result.outcome, result.is_error) == (Outcome.UNSERIALISABLE, True)
     assert result.result.startswith("The function ran, but its result is not serialisable: ")
+
+
+@pytest.mark.parametrize(("depth", "outcome"), [(100, "ok"), (101, "unserialisable")])
+def test_a_result_is_at_most_100_levels_deep(depth: int, outcome: str) -> None:
+    assert returned(lambda: nested(depth)).outcome == outcome
+
+
+def test_a_result_that_holds_itself_is_told_from_a_deep_one() -> None:
+    assert returned(cyclic).result.endswith("it contains itself")
 
 
 def test_an_infinite_generator_is_never_begun() -> None:
