@@ -281,6 +281,17 @@ def test_a_function_without_parameters_takes_an_empty_object() -> None:
     assert run(functions, "now", {}).result == "noon"
 
 
+def test_a_single_choice_is_an_enum_too() -> None:
+    functions = Functions()
+
+    @functions.function()
+    def take(unit: Literal["C"]) -> None:
+        pass
+
+    (declared,) = functions.declarations()
+    assert declared["parameters"]["properties"]["unit"] == {"type": "string", "enum": ["C"]}
+
+
 # The waiting calls
 
 
