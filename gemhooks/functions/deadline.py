@@ -1,0 +1,60 @@
+"""Running a function for a bounded time, whatever it does."""
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, wait
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+CANCELLING = 1.0  # seconds that a cancelled coroutine may take to clean up
+
+
+class DeadlinePassed(Exception):
+    """Time is up."""
+
+
+def within(seconds: float, work: Callable[[], T], *, grace: float = 0.0) -> T:
+    """What *work* returns or raises, or DeadlinePassed.
+
+    It runs in a daemon thread of its own: nothing can stop a Python thread, so a late one is
+    left alone, neither blocking the next call nor the exit of the process.
+    """
+    future: Future[T] = Future()
+    context = contextvars.copy_context()  # so that its log lines carry our ids
+    thread = threading.Thread(
+        target=context.run, args=(_settle, future, work), name="gemhooks-function", daemon=True
+    )
+    thread.start()
+    wait([future], seconds + grace)
+    if not future.done():
+        raise DeadlinePassed
+    return future.result()
+
+
+def _settle(future: Future[T], work: Callable[[], T]) -> None:
+    try:
+        future.set_result(work())
+    except BaseException as error:  # the caller waits for it
+        future.set_exception(error)
+
+
+def finished(value: Any, seconds: float) -> Any:
+    """*value*, or what it ends with where it is awaitable: in a fresh loop, in this thread."""
+    if not inspect.isawaitable(value):
+        return value
+    return asyncio.run(_awaited(value, seconds))
+
+
+async def _awaited(value: Awaitable[T], seconds: float) -> T:
+    scope = asyncio.timeout(seconds)
+    try:
+        async with scope:
+            return await value
+    except TimeoutError:
+        # The function may raise the very same class for reasons of its own.
+        if scope.expired():
+            raise DeadlinePassed from None
+        raise
