@@ -18,7 +18,16 @@ VIDEO = "video"
 
 STARTED = "started"
 TERMINAL = frozenset(
-    ("completed", "succeeded", "generated", "failed", "cancelled", "expired", "incomplete")
+    (
+        "completed",
+        "succeeded",
+        "generated",
+        "failed",
+        "cancelled",
+        "expired",
+        "incomplete",
+        "budget_exceeded",
+    )
 )
 
 
