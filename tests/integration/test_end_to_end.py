@@ -4,7 +4,8 @@ import base64
 import json
 import random
 import secrets
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from tests.integration.processes import eventually, free_port, is_ready, process
 DELIVERIES = 1000
 DUPLICATES = 0.10
 FORGED = 0.05
+MESSAGES = "gemhooks_messages_total"
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class System:
 
     receiver: str
     receiver_admin: int
+    worker_admins: tuple[int, ...]
     simulator: str
     amqp_url: str
     database_url: str
@@ -65,6 +68,7 @@ def system(amqp_url: str, postgres_url: str, tmp_path: Path) -> Iterator[System]
         yield System(
             receiver=f"http://127.0.0.1:{receiver}/webhooks/gemini",
             receiver_admin=admins[0],
+            worker_admins=tuple(admins[1:]),
             simulator=f"http://127.0.0.1:{simulator}",
             amqp_url=amqp_url,
             database_url=postgres_url,
@@ -148,6 +152,7 @@ def depths(system: System) -> dict[str, int]:
     """How many messages each queue of ours holds, by the broker's own word."""
     names = [each.name for each in topology.BUILT_IN]
     names += [topology.dead_letters(name) for name in names] + [topology.UNROUTED]
+    names += [topology.retry_name(rung) for rung in topology.RUNGS]
     connection = pika.BlockingConnection(pika.URLParameters(system.amqp_url))
     try:
         channel = connection.channel()
@@ -158,16 +163,15 @@ def depths(system: System) -> dict[str, int]:
         connection.close()
 
 
-def counted(system: System, http: urllib3.PoolManager) -> dict[str, float]:
-    """Requests by outcome, as the receiver's metrics say."""
-    text = http.request("GET", f"http://127.0.0.1:{system.receiver_admin}/metrics").data.decode()
-    lines = [
-        line for line in text.splitlines() if line.startswith("gemhooks_webhook_requests_total{")
-    ]
-    totals: dict[str, float] = {}
-    for line in lines:
-        outcome = line.split('outcome="')[1].split('"')[0]
-        totals[outcome] = totals.get(outcome, 0) + float(line.rsplit(" ", 1)[1])
+def counted(http: urllib3.PoolManager, ports: Iterable[int], metric: str) -> Counter[str]:
+    """The metric by outcome, summed over the processes at *ports*."""
+    totals: Counter[str] = Counter()
+    for port in ports:
+        text = http.request("GET", f"http://127.0.0.1:{port}/metrics").data.decode()
+        for line in text.splitlines():
+            if line.startswith(metric + "{"):
+                outcome = line.split('outcome="')[1].split('"')[0]
+                totals[outcome] += int(float(line.rsplit(" ", 1)[1]))
     return totals
 
 
@@ -188,6 +192,12 @@ def test_every_verified_event_is_handled_once_and_every_forged_one_is_refused(
         seconds=120,
         why=f"{genuine} handled in the ledger",
     )
+    # A copy that met its twin at work waits on the ladder: it is there, and then a duplicate.
+    copies = round(DUPLICATES * DELIVERIES)
+    eventually(
+        lambda: counted(http, system.worker_admins, MESSAGES)["duplicate"] == copies,
+        why=f"{copies} copies recognised",
+    )
     eventually(lambda: not any(depths(system).values()), seconds=60, why="all queues empty")
 
     assert [status for sent, status in zip(everything, statuses, strict=True) if sent.forged] == [
@@ -197,6 +207,9 @@ def test_every_verified_event_is_handled_once_and_every_forged_one_is_refused(
         status for sent, status in zip(everything, statuses, strict=True) if not sent.forged
     } == {204}
     assert sorted(path.stem for path in system.results.glob("*.json")) == sorted(ids)
-    assert sum(counted(system, http).values()) == len(everything) == DELIVERIES
+    requests = counted(http, [system.receiver_admin], "gemhooks_webhook_requests_total")
+    assert sum(requests.values()) == len(everything) == DELIVERIES
+    handled = counted(http, system.worker_admins, MESSAGES)
+    assert (handled["done"], handled["duplicate"], handled["dead"]) == (genuine, copies, 0)
     assert sum(depths(system).values()) == 0
     http.clear()
