@@ -15,12 +15,12 @@ from urllib.parse import quote
 
 import orjson
 
-from gemhooks.errors import GemhooksError, Misconfigured, NotYet, Refused, Retry
+from gemhooks.errors import GemhooksError, Gone, Misconfigured, NotYet, Refused, Retry
 
 LONGEST_WAIT = 3600.0  # seconds; a server may not put us to sleep for longer
 LONGEST_TEXT = 300  # characters of a server's text that go into an error
 OK, REQUEST_TIMEOUT, TOO_MANY, SERVER_ERROR = 200, 408, 429, 500
-NOT_FOUND, KEY_REFUSED = 404, (401, 403)
+NOT_FOUND, GONE, KEY_REFUSED = 404, 410, (401, 403)
 MALFORMED = "malformed answer"
 TRANSPORTS = ("google", "httpx", "httpx2", "httpcore", "httpcore2")  # packages of a call's errors
 
@@ -166,6 +166,8 @@ def _of_status(status: int, error: Exception, *, key: str) -> GemhooksError:
         return Retry(MALFORMED)
     if status == NOT_FOUND:
         return NotYet("not_found")
+    if status == GONE:
+        return Gone("Gemini says that it is gone (410)")
     if status in (REQUEST_TIMEOUT, TOO_MANY) or status >= SERVER_ERROR:
         return Retry(f"Gemini answered {status}", after=_retry_after(error))
     if status in KEY_REFUSED:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gemhooks.errors import GemhooksError, Misconfigured, NotYet, Refused, Retry
+from gemhooks.errors import GemhooksError, Gone, Misconfigured, NotYet, Refused, Retry
 from gemhooks.gemini import Gemini
 
 KEY = "AIza-not-a-real-key-0123456789"
@@ -205,6 +205,15 @@ def test_a_refused_key_is_said_so_without_the_key(
 
     assert "API key" in str(caught.value)
     assert KEY not in str(caught.value)
+
+
+def test_what_gemini_says_is_gone_is_not_asked_for_again(
+    server: ScriptedServer, gemini: Gemini
+) -> None:
+    server.answer(410, b'{"error":{"message":"deleted"}}')
+
+    with pytest.raises(Gone):
+        gemini.interaction("int_1")
 
 
 def test_a_refused_request_says_what_the_server_said_bounded_and_without_the_key(
