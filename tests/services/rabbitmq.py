@@ -17,6 +17,7 @@ from tests.services.errors import NotOursError, ServiceError
 from tests.services.home import Home
 from tests.services.install import ensure
 from tests.services.ports import free_port
+from tests.services.probe import carries_messages
 from tests.services.waiting import wait_until
 
 
@@ -51,7 +52,10 @@ class Broker:
         try:
             user = quote(self._credentials()[0], safe="")
             self.api("PUT", f"/api/permissions/{path}/{user}", rights)
-            yield urlunsplit(urlsplit(self.amqp_url)._replace(path=f"/{path}"))
+            url = urlunsplit(urlsplit(self.amqp_url)._replace(path=f"/{path}"))
+            # 3.10 lets one in while the vhost still starts; queues declared then may never work.
+            wait_until(lambda: carries_messages(url), f"the vhost {name} carries messages")
+            yield url
         finally:
             self.api("DELETE", f"/api/vhosts/{path}")
 
