@@ -114,3 +114,5 @@ def _route_stdlib(shared: list[Any], *, as_json: bool) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
+    # It tells each failed connect in several lines of its own; ours is broker_unreachable.
+    logging.getLogger("pika").setLevel(logging.CRITICAL)
