@@ -43,7 +43,7 @@ format: setup ## Format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lock: setup ## Write requirements.lock anew from pyproject.toml
+lock: ## Write requirements.lock anew from pyproject.toml
 	@$(PYTHON) -m venv .work/lock && .work/lock/bin/pip install --quiet uv
 	.work/lock/bin/uv pip compile --universal --generate-hashes --no-header --no-annotate --upgrade \
 	  --python-version 3.11 --all-extras --group dev pyproject.toml -o requirements.lock -q

@@ -16,7 +16,9 @@ def build(parts: service.Parts) -> Consumers:
         timeout=settings.gemini_timeout,
     )
     results = ResultsStore(settings.results_url)
-    return built_in_consumers(gemini, results, parts.broker.publisher, parts.ledgers.jobs)
+    return built_in_consumers(
+        gemini.interactions, results, parts.broker.publisher, parts.ledgers.jobs
+    )
 
 
 def main() -> int:

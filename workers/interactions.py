@@ -14,7 +14,7 @@ from gemhooks.errors import NotYet, PublishFailed, Retry
 from gemhooks.gemini import FetchedInteraction
 from gemhooks.messages import Message, Publisher
 from workers import answers
-from workers.ports import GeminiReader, JobRecorder, Results
+from workers.ports import InteractionReader, JobRecorder, Results
 
 PUBLISH_TIMEOUT = 30.0  # seconds; the publisher itself gives up long before
 WAITING = ("in_progress", "queued")
@@ -35,14 +35,14 @@ log = structlog.get_logger()
 class InteractionFetcher:
     """Stores completed interactions and tells the results exchange where they lie."""
 
-    gemini: GeminiReader
+    gemini: InteractionReader
     results: Results
     publisher: Publisher
     jobs: JobRecorder
     publish_timeout: float = PUBLISH_TIMEOUT
 
     def fetch(self, event: events.InteractionCompleted) -> None:
-        fetched = self.gemini.interaction(event.data.id)
+        fetched = self.gemini.get(event.data.id)
         status = fetched.parsed.get("status")
         if status in WAITING:  # the event was ahead of what can be read
             raise NotYet(f"the interaction is still {status}")

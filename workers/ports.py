@@ -5,10 +5,10 @@ from typing import Any, Protocol
 from gemhooks.gemini import FetchedInteraction
 
 
-class GeminiReader(Protocol):
-    """Gemini, for those who only look."""
+class InteractionReader(Protocol):
+    """Gemini's interactions, for those who only look."""
 
-    def interaction(self, interaction_id: str, /) -> FetchedInteraction:
+    def get(self, interaction_id: str, /) -> FetchedInteraction:
         """Fetch it whole; NotYet, Retry or Refused where that cannot be."""
         ...
 

@@ -4,21 +4,21 @@ from gemhooks import events, topology
 from gemhooks.consumers import Consumers
 from gemhooks.messages import Publisher
 from workers.interactions import InteractionFetcher
-from workers.ports import GeminiReader, JobRecorder, Results
+from workers.ports import InteractionReader, JobRecorder, Results
 from workers.records import EventRecorder
 
 
 def built_in_consumers(
-    gemini: GeminiReader, results: Results, publisher: Publisher, jobs: JobRecorder
+    interactions: InteractionReader, results: Results, publisher: Publisher, jobs: JobRecorder
 ) -> Consumers:
     """All of them; requires_action, batches and videos are recorded only."""
-    fetcher = InteractionFetcher(gemini, results, publisher, jobs)
+    fetcher = InteractionFetcher(interactions, results, publisher, jobs)
     recorder = EventRecorder(jobs)
     consumers = Consumers()
-    interactions = topology.INTERACTIONS.name
-    consumers.add(events.InteractionCompleted, fetcher.fetch, queue=interactions)
-    consumers.add(events.InteractionFailed, recorder.record, queue=interactions)
-    consumers.add(events.InteractionCancelled, recorder.record, queue=interactions)
+    queue = topology.INTERACTIONS.name
+    consumers.add(events.InteractionCompleted, fetcher.fetch, queue=queue)
+    consumers.add(events.InteractionFailed, recorder.record, queue=queue)
+    consumers.add(events.InteractionCancelled, recorder.record, queue=queue)
     consumers.add(events.InteractionRequiresAction, recorder.record, queue=topology.FUNCTIONS.name)
     consumers.add(events.BatchEvent, recorder.record, queue=topology.BATCHES.name)
     consumers.add(events.VideoGenerated, recorder.record, queue=topology.VIDEOS.name)

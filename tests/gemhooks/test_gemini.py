@@ -96,7 +96,7 @@ def test_an_interaction_comes_with_the_very_bytes_that_were_sent(
 ) -> None:
     server.answer(200, GOOD)
 
-    fetched = gemini.interaction("int_1")
+    fetched = gemini.interactions.get("int_1")
 
     assert fetched.raw == GOOD
     assert fetched.parsed["status"] == "completed"
@@ -118,7 +118,7 @@ def test_any_id_reaches_the_server_as_one_segment_of_the_path(
 ) -> None:
     server.answer(200, json.dumps({"id": wanted}).encode())
 
-    assert gemini.interaction(wanted).id == wanted
+    assert gemini.interactions.get(wanted).id == wanted
 
     path = server.seen[0][1].partition("?")[0]
     assert path.endswith(f"/interactions/{segment}")
@@ -129,7 +129,7 @@ def test_an_id_that_a_path_swallows_is_refused_unsent(
     server: ScriptedServer, gemini: Gemini, wanted: str
 ) -> None:
     with pytest.raises(Refused):
-        gemini.interaction(wanted)
+        gemini.interactions.get(wanted)
 
     assert not server.seen
 
@@ -141,10 +141,10 @@ def test_a_404_is_not_yet_and_may_be_found_the_next_time(
     server.answer(200, GOOD)
 
     with pytest.raises(NotYet) as caught:
-        gemini.interaction("int_1")
+        gemini.interactions.get("int_1")
 
     assert caught.value.reason == "not_found"
-    assert gemini.interaction("int_1").id == "int_1"
+    assert gemini.interactions.get("int_1").id == "int_1"
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
@@ -155,7 +155,7 @@ def test_a_busy_server_is_asked_once_and_later_again(
     server.answer(status, body)
 
     with pytest.raises(Retry) as caught:
-        gemini.interaction("int_1")
+        gemini.interactions.get("int_1")
 
     assert str(status) in caught.value.reason
     assert caught.value.after is None
@@ -180,7 +180,7 @@ def test_retry_after_is_kept_up_to_an_hour(
     server.answer(429, b"{}", Retry_After=header)
 
     with pytest.raises(Retry) as caught:
-        gemini.interaction("int_1")
+        gemini.interactions.get("int_1")
 
     assert caught.value.after == after
 
@@ -189,7 +189,7 @@ def test_retry_after_may_be_a_date(server: ScriptedServer, gemini: Gemini) -> No
     server.answer(503, b"{}", Retry_After=formatdate(time.time() + 600, usegmt=True))
 
     with pytest.raises(Retry) as caught:
-        gemini.interaction("int_1")
+        gemini.interactions.get("int_1")
 
     assert caught.value.after == pytest.approx(600, abs=30)
 
@@ -201,7 +201,7 @@ def test_a_refused_key_is_said_so_without_the_key(
     server.answer(status, b'{"error":{"message":"bad key ' + KEY.encode() + b'"}}')
 
     with pytest.raises(Refused) as caught:
-        gemini.interaction("int_1")
+        gemini.interactions.get("int_1")
 
     assert "API key" in str(caught.value)
     assert KEY not in str(caught.value)
@@ -213,7 +213,7 @@ def test_what_gemini_says_is_gone_is_not_asked_for_again(
     server.answer(410, b'{"error":{"message":"deleted"}}')
 
     with pytest.raises(Gone):
-        gemini.interaction("int_1")
+        gemini.interactions.get("int_1")
 
 
 def test_a_refused_request_says_what_the_server_said_bounded_and_without_the_key(
@@ -223,7 +223,7 @@ def test_a_refused_request_says_what_the_server_said_bounded_and_without_the_key
     server.answer(400, json.dumps({"error": {"message": said}}).encode())
 
     with pytest.raises(Refused) as caught:
-        gemini.interaction("int_1")
+        gemini.interactions.get("int_1")
 
     assert "no [key] xxx" in str(caught.value)
     assert len(str(caught.value)) < 350
@@ -239,14 +239,14 @@ def test_an_answer_that_is_not_our_interaction_is_asked_for_again(
     server.answer(200, body)
 
     with pytest.raises(Retry, match="malformed answer"):
-        gemini.interaction("int_1")
+        gemini.interactions.get("int_1")
 
 
 def test_a_page_of_html_is_no_interaction(server: ScriptedServer, gemini: Gemini) -> None:
     server.answer(200, b"<html>login</html>", "text/html")
 
     with pytest.raises(Retry, match="malformed answer"):
-        gemini.interaction("int_1")
+        gemini.interactions.get("int_1")
 
 
 def test_a_server_that_never_answers_is_given_up_in_time(server: ScriptedServer) -> None:
@@ -257,7 +257,7 @@ def test_a_server_that_never_answers_is_given_up_in_time(server: ScriptedServer)
         closing(Gemini(KEY, base_url=server.url, timeout=0.3)) as gemini,
         pytest.raises(Retry, match="cannot be reached"),
     ):
-        gemini.interaction("int_1")
+        gemini.interactions.get("int_1")
 
     assert time.monotonic() - begun < 10  # the import of the client is in it
     assert len(server.seen) == 1
@@ -268,7 +268,7 @@ def test_a_server_that_is_not_there_is_tried_later() -> None:
         closing(Gemini(KEY, base_url="http://127.0.0.1:1", timeout=1.0)) as gemini,
         pytest.raises(Retry, match="cannot be reached"),
     ):
-        gemini.interaction("int_1")
+        gemini.interactions.get("int_1")
 
 
 def test_the_key_does_not_follow_a_redirect_to_another_host(
@@ -278,7 +278,7 @@ def test_the_key_does_not_follow_a_redirect_to_another_host(
     server.answer(302, b"", Location=f"{elsewhere.url}/v1/interactions/int_1")
 
     with pytest.raises(Refused, match="302"):
-        gemini.interaction("int_1")
+        gemini.interactions.get("int_1")
 
     assert not elsewhere.seen
 
@@ -287,7 +287,7 @@ def test_create_is_sent_once_even_if_the_answer_is_lost(server: ScriptedServer) 
     server.answer(0, b"")
 
     with closing(Gemini(KEY, base_url=server.url, timeout=0.5)) as gemini, pytest.raises(Retry):
-        gemini.create_interaction(model="m", input="hi", background=True)
+        gemini.interactions.create(model="m", input="hi", background=True)
 
     assert [method for method, _, _ in server.seen] == ["POST"]
 
@@ -295,7 +295,7 @@ def test_create_is_sent_once_even_if_the_answer_is_lost(server: ScriptedServer) 
 def test_create_gives_the_new_interaction(server: ScriptedServer, gemini: Gemini) -> None:
     server.answer(200, b'{"id":"int_2","status":"in_progress"}')
 
-    created = gemini.create_interaction(
+    created = gemini.interactions.create(
         model="m", input="hi", background=True, webhook_config={"uris": ["https://example.com"]}
     )
 
@@ -306,14 +306,14 @@ def test_create_with_an_unknown_model_is_refused(server: ScriptedServer, gemini:
     server.answer(404, b'{"error":{"message":"no such model"}}')
 
     with pytest.raises(Refused):
-        gemini.create_interaction(model="m", input="hi")
+        gemini.interactions.create(model="m", input="hi")
 
 
 def test_create_with_an_argument_nobody_knows_is_refused_unsent(
     server: ScriptedServer, gemini: Gemini
 ) -> None:
     with pytest.raises(Refused):
-        gemini.create_interaction(model="m", bogus=1)
+        gemini.interactions.create(model="m", bogus=1)
 
     assert not server.seen
 
@@ -348,7 +348,7 @@ def test_the_key_is_in_no_log_error_or_traceback(
 
     with closing(Gemini(KEY, base_url=server.url, timeout=0.5)) as gemini:
         try:
-            gemini.interaction("int_1")
+            gemini.interactions.get("int_1")
         except GemhooksError as error:
             told = "".join(traceback.format_exception(error)) + repr(error)
         told += repr(gemini)

@@ -20,7 +20,7 @@ class ScriptedGemini:
 
     answer: dict[str, Any] | Exception
 
-    def interaction(self, interaction_id: str, /) -> FetchedInteraction:
+    def get(self, interaction_id: str, /) -> FetchedInteraction:
         if isinstance(self.answer, Exception):
             raise self.answer
         return FetchedInteraction(interaction_id, orjson.dumps(self.answer), self.answer)

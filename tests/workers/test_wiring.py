@@ -14,7 +14,7 @@ from workers.wiring import built_in_consumers
 class Nothing:
     """Every port at once; never called."""
 
-    def interaction(self, interaction_id: str, /) -> FetchedInteraction:
+    def get(self, interaction_id: str, /) -> FetchedInteraction:
         raise AssertionError(interaction_id)
 
     def write(self, kind: str, resource_id: str, suffix: str, content: bytes, /) -> str:

@@ -1,0 +1,24 @@
+"""The Gemini API as we use it: the only package that imports google.genai, a file per resource.
+
+The client takes a second to import and is therefore built at the first call.
+"""
+
+from gemhooks.gemini.client import Connection, official_client
+from gemhooks.gemini.interactions import FetchedInteraction, Interactions
+
+__all__ = ["FetchedInteraction", "Gemini", "Interactions", "official_client"]
+
+
+class Gemini:
+    """One project's access to the Gemini API. Safe to share between threads.
+
+    Raises Misconfigured for a key that cannot be one.
+    """
+
+    def __init__(self, api_key: str, *, base_url: str | None = None, timeout: float = 30.0) -> None:
+        self._connection = Connection(api_key, base_url=base_url, timeout=timeout)
+        self.interactions = Interactions(self._connection)
+
+    def close(self) -> None:
+        """Close the connections; a later call opens new ones."""
+        self._connection.close()

@@ -1,0 +1,68 @@
+"""Both of google-genai's error trees, and its transport's, become ours by one rule."""
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from gemhooks.errors import GemhooksError, Gone, NotYet, Refused, Retry
+
+LONGEST_WAIT = 3600.0  # seconds; a server may not put us to sleep for longer
+LONGEST_TEXT = 300  # characters of a server's text that go into an error
+OK, REQUEST_TIMEOUT, TOO_MANY, SERVER_ERROR = 200, 408, 429, 500
+NOT_FOUND, GONE, KEY_REFUSED = 404, 410, (401, 403)
+MALFORMED = "malformed answer"
+TRANSPORTS = ("google", "httpx", "httpx2", "httpcore", "httpcore2")  # packages of a call's errors
+
+
+def ours(error: Exception, *, key: str) -> GemhooksError | None:
+    """What *error* means to us; None for one that is a bug of ours and must be seen."""
+    status = getattr(error, "status_code", None) or getattr(error, "code", None)
+    if isinstance(status, int):
+        return of_status(status, error, key=key)
+    if isinstance(error, GemhooksError):
+        return error
+    if isinstance(error, ArithmeticError):  # the client's own, over "Retry-After: inf" (tried)
+        return Retry(MALFORMED)
+    if isinstance(error, TypeError | ValueError):
+        return Refused(f"google-genai refuses to send the request ({type(error).__name__})")
+    if isinstance(error, OSError) or type(error).__module__.split(".")[0] in TRANSPORTS:
+        return Retry(f"Gemini cannot be reached ({type(error).__name__})")
+    return None
+
+
+def of_status(status: int, error: Exception, *, key: str) -> GemhooksError:
+    if status == OK:
+        return Retry(MALFORMED)
+    if status == NOT_FOUND:
+        return NotYet("not_found")
+    if status == GONE:
+        return Gone("Gemini says that it is gone (410)")
+    if status in (REQUEST_TIMEOUT, TOO_MANY) or status >= SERVER_ERROR:
+        return Retry(f"Gemini answered {status}", after=_retry_after(error))
+    if status in KEY_REFUSED:
+        return Refused(f"Gemini refuses our API key for this ({status})")
+    return Refused(f"Gemini answered {status}: {_text(error, key=key)}")
+
+
+def _retry_after(error: Exception) -> float | None:
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    seconds = _seconds(str(headers.get("retry-after", "")))
+    return None if seconds is None or not seconds >= 0 else min(seconds, LONGEST_WAIT)
+
+
+def _seconds(text: str) -> float | None:
+    """A Retry-After in either of HTTP's two forms."""
+    with suppress(ValueError):
+        return float(text)
+    with suppress(ValueError, TypeError):
+        return (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds()
+    return None
+
+
+def _text(error: Exception, *, key: str) -> str:
+    """What the server says, bounded, on one line, and without the key should it echo it."""
+    body = getattr(error, "body", None)
+    inner = body.get("error") if isinstance(body, dict) else None
+    message = inner.get("message") if isinstance(inner, dict) else None
+    text = message if isinstance(message, str) else str(body or "")
+    return " ".join(text.replace(key, "[key]").split())[:LONGEST_TEXT]
