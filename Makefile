@@ -5,14 +5,19 @@ BIN := $(VENV)/bin
 # The lock names everything, so nothing is left to resolve.
 PIP := $(BIN)/pip install -qq --disable-pip-version-check --no-deps
 STAMP := $(VENV)/.installed-$(shell cksum < requirements.lock | cut -d' ' -f1)
+DEV_STAMP := $(STAMP)-$(shell cksum < requirements-dev.lock | cut -d' ' -f1)
+COMPILE = .work/lock/bin/uv pip compile --universal --generate-hashes --no-header --no-annotate \
+  --python-version 3.11 --all-extras -q pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test check format lock
+.PHONY: help setup setup-dev demo up test check format lock
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
-setup: $(STAMP) ## Make .venv from requirements.lock (done once)
+setup: $(STAMP) ## Make .venv with what runs gemhooks (done once)
+
+setup-dev: $(DEV_STAMP) ## The same with what tests and builds it (done once)
 
 $(STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -23,27 +28,32 @@ $(STAMP):
 	@$(PIP) --no-build-isolation -e .
 	@touch $@
 
+$(DEV_STAMP): $(STAMP)
+	@echo "Adding what tests and checks need (once) ..."
+	@$(PIP) --no-compile --require-hashes -r requirements-dev.lock
+	@touch $@
+
 demo: setup ## See it work: simulator, receiver, queue and workers on this machine (KEEP=1 leaves it running)
 	@$(BIN)/gemhooks demo $(if $(KEEP),--keep)
 
 up: setup ## Run receiver and workers here, as the environment says (GEMHOOKS_BROKER_URL, GEMINI_API_KEY ...)
 	@$(BIN)/gemhooks up
 
-test: setup ## Run the whole suite on real, private services (ARGS="-k rule" for a part)
+test: setup-dev ## Run the whole suite on real, private services (ARGS="-k rule" for a part)
 	@$(BIN)/python -m pytest $(ARGS)
 
-check: setup ## Format, lint, types and import directions
+check: setup-dev ## Format, lint, types and import directions
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-format: setup ## Format the code and mend what ruff can mend
+format: setup-dev ## Format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lock: ## Write requirements.lock anew from pyproject.toml
+lock: ## Write both locks anew from pyproject.toml: what runs, and what tests it
 	@$(PYTHON) -m venv .work/lock && .work/lock/bin/pip install --quiet uv
-	.work/lock/bin/uv pip compile --universal --generate-hashes --no-header --no-annotate --upgrade \
-	  --python-version 3.11 --all-extras --group dev pyproject.toml -o requirements.lock -q
+	$(COMPILE) --group build --upgrade -o requirements.lock
+	$(COMPILE) --group dev --upgrade -c requirements.lock -o requirements-dev.lock
