@@ -61,7 +61,7 @@ class SigningSecrets:
         self._on_bad_reload = on_bad_reload or _warn_of_bad_reload
         self._lock = threading.Lock()
         self._seen = _stamp(path)
-        self._secrets = _read_secrets(text, path)
+        self._secrets = read_secrets(text, path)
         self._next_look = clock() + STAT_SECONDS
 
     @property
@@ -82,7 +82,7 @@ class SigningSecrets:
             return
         self._seen = stamp
         try:
-            self._secrets = _read_secrets(self._text, self._path)
+            self._secrets = read_secrets(self._text, self._path)
         except Misconfigured as error:
             self._on_bad_reload(str(error))
 
@@ -94,9 +94,10 @@ def _warn_of_bad_reload(problem: str) -> None:
     log.warning("webhook_secrets_not_reloaded", problem=problem)
 
 
-def _read_secrets(text: str, path: Path | None) -> tuple[Secret, ...]:
+def read_secrets(text: str, path: Path | None) -> tuple[Secret, ...]:
+    """The secrets in *text* and at *path*, each once; Misconfigured for none or a bad one."""
     found = {secret.key: secret for secret in _parse_secrets(text, SECRET_SETTING)}
-    for file in _files(path):
+    for file in files_of(path):
         found |= {secret.key: secret for secret in _parse_secrets(_read(file), str(file))}
     if not found:
         where = f"{SECRET_SETTING} and {path}" if path else SECRET_SETTING
@@ -117,7 +118,8 @@ def _parse_secrets(text: str, source: str) -> list[Secret]:
     return secrets
 
 
-def _files(path: Path | None) -> list[Path]:
+def files_of(path: Path | None) -> list[Path]:
+    """The files that hold secrets: *path* itself, or what lies in that folder, by name."""
     if path is None:
         return []
     try:
@@ -146,7 +148,7 @@ def _stamp(path: Path | None) -> Sequence[object]:
     """Return what changes whenever a secret file does, without reading one."""
     stamps: list[object] = []
     try:
-        for file in _files(path):
+        for file in files_of(path):
             found = file.stat()
             stamps.append((file.name, found.st_ino, found.st_mtime_ns, found.st_size))
     except (OSError, Misconfigured):

@@ -206,6 +206,11 @@ def fingerprint(key: bytes) -> str:
     return hashlib.sha256(b"gemhooks key:" + key).hexdigest()[:12]
 
 
+def truncated(key: bytes) -> str:
+    """Return the form in which Gemini lists a secret: its last four characters."""
+    return f"{SECRET_PREFIX}...{_b64(key)[-4:]}"
+
+
 def decode_secret(text: str) -> bytes:
     """Return the key in *text*: base64 as Gemini shows it, ``whsec_`` and padding optional.
 

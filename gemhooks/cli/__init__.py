@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gemhooks import entry
-from gemhooks.cli import demo, dlq, jobs, run, simulate, trigger
+from gemhooks.cli import demo, dlq, jobs, run, simulate, trigger, webhook
 
 app = typer.Typer(
     name="gemhooks",
@@ -42,6 +42,7 @@ app.command("simulate")(simulate.simulate)
 app.command("trigger")(trigger.trigger)
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(webhook.app, name="webhook")
 
 
 def main() -> None:

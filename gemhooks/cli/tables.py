@@ -23,8 +23,21 @@ def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], form: Format) -
     if form is Format.JSON:
         typer.echo(orjson.dumps(list(rows), option=orjson.OPT_INDENT_2).decode())
         return
-    table = Table(*columns)
+    table = Table()
+    for column in columns:  # an id is there to be copied
+        table.add_column(column, no_wrap=column == "id", overflow="fold")
     for row in rows:
         table.add_row(*(str(row.get(column, "")) for column in columns))
     Console().print(table)
     typer.echo(f"{len(rows)} in all")
+
+
+def show_one(fields: dict[str, Any], names: Sequence[str], form: Format) -> None:
+    """Print one thing: JSON has every field, the table those of *names* that are not empty."""
+    if form is Format.JSON:
+        typer.echo(orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode())
+        return
+    width = max(map(len, names))
+    for name in names:
+        if value := fields.get(name):
+            typer.echo(f"{name:<{width}}  {value}")

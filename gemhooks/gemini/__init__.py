@@ -5,8 +5,9 @@ The client takes a second to import and is therefore built at the first call.
 
 from gemhooks.gemini.client import Connection, official_client
 from gemhooks.gemini.interactions import FetchedInteraction, Interactions
+from gemhooks.gemini.webhooks import Webhooks
 
-__all__ = ["FetchedInteraction", "Gemini", "Interactions", "official_client"]
+__all__ = ["FetchedInteraction", "Gemini", "Interactions", "Webhooks", "official_client"]
 
 
 class Gemini:
@@ -18,6 +19,7 @@ class Gemini:
     def __init__(self, api_key: str, *, base_url: str | None = None, timeout: float = 30.0) -> None:
         self._connection = Connection(api_key, base_url=base_url, timeout=timeout)
         self.interactions = Interactions(self._connection)
+        self.webhooks = Webhooks(self._connection)
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""

@@ -1,0 +1,74 @@
+"""What the commands of the group share: the way to Gemini, and how a webhook is shown."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from gemhooks.errors import Misconfigured
+from gemhooks.gemini import Gemini
+from gemhooks.gemini.webhooks import SigningSecret, Webhook, Webhooks
+from gemhooks.settings import Settings
+from gemhooks.webhooks.places import SecretPlace
+from gemhooks.webhooks.wishes import SUBSCRIBABLE
+
+SECRET_FILE = "GEMINI_WEBHOOK_SECRET_FILE"  # noqa: S105 - the name of a setting
+COLUMNS = ("id", "name", "state", "events", "uri", "secrets")
+LIST_COLUMNS = ("id", "name", "state", "events", "uri")
+
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="as `gemhooks webhook list` shows")]
+SaveTo = Annotated[
+    str,
+    typer.Option(
+        "--save-to",
+        help="file, or folder (end it with /), that receivers read; mode 0600",
+        envvar=SECRET_FILE,
+        show_default=False,
+    ),
+]
+ShowSecret = Annotated[bool, typer.Option("--show-secret", help="print the new secret, once")]
+
+
+@contextmanager
+def webhooks() -> Iterator[Webhooks]:
+    """Gemini's webhooks, with the key and the address of the settings."""
+    settings = Settings.from_env()
+    gemini = Gemini(
+        settings.gemini_api_key.get_secret_value(),
+        base_url=settings.gemini_base_url,
+        timeout=settings.gemini_timeout,
+    )
+    try:
+        yield gemini.webhooks
+    finally:
+        gemini.close()
+
+
+def place_for(save_to: str, *, show_secret: bool) -> SecretPlace | None:
+    """Where the new secret goes, tried before there is one; Misconfigured if nowhere."""
+    if not save_to and not show_secret:
+        raise Misconfigured(
+            "Gemini shows the secret once: say where it goes with --save-to FOLDER/"
+            f" (or {SECRET_FILE}), or print it with --show-secret."
+        )
+    place = SecretPlace.at(save_to) if save_to else None
+    if place:
+        place.check()
+    return place
+
+
+def row(webhook: Webhook) -> dict[str, Any]:
+    """A webhook for people and scripts; a new secret is never in it."""
+    fields = webhook.model_dump(mode="json", exclude={"new_signing_secret"})
+    listed = ", ".join(map(described, webhook.signing_secrets))
+    events = ", ".join(webhook.subscribed_events)
+    if set(webhook.subscribed_events) == set(SUBSCRIBABLE):
+        events = f"all {len(SUBSCRIBABLE)}"
+    return {**fields, "events": events, "secrets": listed}
+
+
+def described(secret: SigningSecret) -> str:
+    if secret.expire_time is None:
+        return secret.truncated_secret
+    return f"{secret.truncated_secret} (until {secret.expire_time:%Y-%m-%d %H:%M}Z)"

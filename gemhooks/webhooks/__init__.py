@@ -1,0 +1,1 @@
+"""What is done with webhooks beyond Gemini's seven methods: secrets kept, rotated, compared."""
