@@ -17,6 +17,7 @@ class Subscription:
 
     queue: str
     handlers: dict[type[Event], Callable[[Any], object]] = field(default_factory=dict)
+    once_per_resource: bool = False  # else once per message
 
     def handler_of(self, event: Event) -> Callable[[Any], object] | None:
         """The handler of the event's own class, else of its nearest base."""
@@ -32,10 +33,15 @@ class Subscription:
 
 
 class Consumers:
-    """The subscriptions of one worker process."""
+    """The subscriptions of one worker process.
 
-    def __init__(self) -> None:
+    A handler runs once per message; with *once_per_resource*, once per event type and resource,
+    so that an event which was polled and the late real one are one.
+    """
+
+    def __init__(self, *, once_per_resource: bool = False) -> None:
         self._by_queue: dict[str, Subscription] = {}
+        self._once_per_resource = once_per_resource
 
     def __iter__(self) -> Iterator[Subscription]:
         return iter(self._by_queue.values())
@@ -49,10 +55,20 @@ class Consumers:
         Raises ValueError where the queue has a handler for that very event already.
         """
         name = topology.queue_name(queue)
-        subscription = self._by_queue.setdefault(name, Subscription(name))
+        subscription = self._by_queue.setdefault(
+            name, Subscription(name, once_per_resource=self._once_per_resource)
+        )
         if event in subscription.handlers:
             raise ValueError(f"queue {queue!r} already has a handler for {event.__name__}")
         subscription.handlers[event] = handler
+
+    def include(self, other: "Consumers") -> None:
+        """Take over all that *other* subscribes to."""
+        for each in other:
+            empty = Subscription(each.queue, once_per_resource=each.once_per_resource)
+            self._by_queue.setdefault(each.queue, empty)
+            for event, handler in each.handlers.items():
+                self.add(event, handler, queue=each.queue)
 
     def on(self, event: type[E], *, queue: str) -> Callable[[Handler[E]], Handler[E]]:
         """Decorate a handler: the same as :meth:`add`."""

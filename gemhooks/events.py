@@ -4,16 +4,47 @@ Sources: the event catalog of Gemini's webhooks guide and the Webhooks API refer
 or the services in the wild disagree, every variant is read.
 """
 
-from typing import Any, ClassVar, Self
+import re
+from typing import Annotated, Any, ClassVar, Self
 
 import orjson
-from pydantic import AliasChoices, BaseModel, Field, ValidationError, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from gemhooks import topology
 from gemhooks.errors import Undecodable
 
 DEEPEST = 200  # levels of nesting; a body deeper than that is nobody's event
 UNKNOWN = "unknown"
+_PREFIX = re.compile(r"^(?:interactions/|batches/|(?:models/[^/]+/)?operations/)(?=.)", re.DOTALL)
+
+
+def bare_id(resource_id: str) -> str:
+    """*resource_id* without the prefix that some places write and others don't.
+
+    >>> bare_id("batches/b1"), bare_id("models/veo/operations/o1"), bare_id("v1_x")
+    ('b1', 'o1', 'v1_x')
+    """
+    return _PREFIX.sub("", resource_id)
+
+
+def _plain(value: Any) -> Any:
+    """A code or a text; anything else is not worth refusing the event for."""
+    return value if isinstance(value, int | str) and not isinstance(value, bool) else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+Code = Annotated[int | str | None, BeforeValidator(_plain)]
+Text = Annotated[str | None, BeforeValidator(_text)]
 
 
 class Resource(BaseModel, frozen=True, extra="allow"):
@@ -26,25 +57,23 @@ class Resource(BaseModel, frozen=True, extra="allow"):
 class Failure(Resource, frozen=True):
     """A resource that failed, with what Gemini says of it."""
 
-    error_code: int | str | None = None
-    error_message: str | None = None
+    error_code: Code = None
+    error_message: Text = None
 
 
 class Batch(Failure, frozen=True):
     """A batch; only jobs with a file as input have an output file."""
 
-    output_file_uri: str | None = None
+    output_file_uri: Text = None
 
 
-class Video(Resource, frozen=True):
+class Video(Failure, frozen=True):
     """A generated video; the field that points at it has had several names."""
 
-    output_file_uri: str | None = Field(
+    output_file_uri: Text = Field(
         default=None, validation_alias=AliasChoices("output_file_uri", "video_uri", "uri")
     )
-    file_name: str | None = Field(
-        default=None, validation_alias=AliasChoices("file_name", "file_uri")
-    )
+    file_name: Text = Field(default=None, validation_alias=AliasChoices("file_name", "file_uri"))
 
 
 class Event(BaseModel, frozen=True, extra="allow"):
@@ -57,6 +86,17 @@ class Event(BaseModel, frozen=True, extra="allow"):
     version: str | None = None
     timestamp: str | None = None
     data: Resource
+
+    @property
+    def canonical_type(self) -> str:
+        """Its type, by its newest name: ``batch.completed`` is told as ``batch.succeeded``."""
+        first = type(self).types[0]
+        return self.type if {"*", "#"} & set(first) else first
+
+    @property
+    def subject(self) -> str:
+        """What it tells, whatever names it tells it by: the same text for every copy."""
+        return f"{self.canonical_type}:{bare_id(self.data.id)}"
 
     @model_validator(mode="before")
     @classmethod
@@ -83,6 +123,7 @@ class InteractionEvent(Event, frozen=True):
     """Something happened to an interaction."""
 
     types: ClassVar[tuple[str, ...]] = ("interaction.*",)
+    data: Failure
 
 
 class InteractionCompleted(InteractionEvent, frozen=True):
@@ -99,7 +140,6 @@ class InteractionRequiresAction(InteractionEvent, frozen=True):
 
 class InteractionFailed(InteractionEvent, frozen=True):
     types: ClassVar[tuple[str, ...]] = ("interaction.failed",)
-    data: Failure
 
 
 class InteractionCancelled(InteractionEvent, frozen=True):
@@ -131,9 +171,15 @@ class BatchCancelled(BatchEvent, frozen=True):
     types: ClassVar[tuple[str, ...]] = ("batch.cancelled",)
 
 
-class VideoGenerated(Event, frozen=True):
-    types: ClassVar[tuple[str, ...]] = ("video.generated",)
+class VideoEvent(Event, frozen=True):
+    """Something happened to a video."""
+
+    types: ClassVar[tuple[str, ...]] = ("video.*",)
     data: Video
+
+
+class VideoGenerated(VideoEvent, frozen=True):
+    types: ClassVar[tuple[str, ...]] = ("video.generated",)
 
 
 class Fetched(Resource, frozen=True):
@@ -166,6 +212,12 @@ KNOWN: tuple[type[Event], ...] = (
     InteractionFetched,
 )
 BY_TYPE: dict[str, type[Event]] = {name: event for event in KNOWN for name in event.types}
+# What a type that no release knew is read as, by its first word.
+FAMILIES: dict[str, type[Event]] = {
+    "interaction": InteractionEvent,
+    "batch": BatchEvent,
+    "video": VideoEvent,
+}
 
 
 class Head(BaseModel, frozen=True):
@@ -218,7 +270,7 @@ def _traceparent(given: dict[str, Any]) -> str:
 
 
 def parse(body: bytes) -> Event:
-    """Read a whole body; a type that this release doesn't know comes back as a plain Event.
+    """Read a whole body; a type that this release doesn't know is read as its family, or as Event.
 
     Raises Undecodable, with no part of the body in its text.
     """
@@ -227,12 +279,17 @@ def parse(body: bytes) -> Event:
         if _too_deep(given):
             raise Undecodable("the body is nested too deeply")
         event_type = given.get("type", given.get("event_type")) if isinstance(given, dict) else None
-        model = BY_TYPE.get(event_type, Event) if isinstance(event_type, str) else Event
-        return model.model_validate(given)
+        return _model_of(event_type).model_validate(given)
     except (orjson.JSONDecodeError, RecursionError) as error:
         raise Undecodable("the body is not JSON") from error
     except ValidationError as error:
         raise Undecodable(_what_is_wrong(error)) from error
+
+
+def _model_of(event_type: Any) -> type[Event]:
+    if not isinstance(event_type, str):
+        return Event
+    return BY_TYPE.get(event_type) or FAMILIES.get(event_type.partition(".")[0], Event)
 
 
 def _what_is_wrong(error: ValidationError) -> str:

@@ -50,7 +50,14 @@ class Message:
     @property
     def key(self) -> str:
         """The id as AMQP and the ledger know it: at most 255 bytes, each replay apart."""
-        short = self.id if fits_shortstr(self.id) else _digest(self.id)
+        return self._once(self.id)
+
+    def key_of(self, subject: str) -> str:
+        """As :attr:`key`, where several messages are about one *subject*."""
+        return self._once(subject)
+
+    def _once(self, text: str) -> str:
+        short = text if fits_shortstr(text) else _digest(text)
         return f"{short}#{self.replay}" if self.replay else short
 
     def next_attempt(self) -> Self:

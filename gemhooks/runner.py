@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -86,18 +87,25 @@ class Runner:
 
     def claim_and_decide(self, message: Message, *, redelivered: bool) -> Outcome:
         """Decide under a claim in the ledger, so that copies of a message run once."""
-        queue = self.subscription.queue
+        queue, key = self.subscription.queue, self.key_of(message)
         try:
-            claimed = self.ledger.claim(queue, message.key, redelivered=redelivered)
+            claimed = self.ledger.claim(queue, key, redelivered=redelivered)
             if claimed.claim is not Claim.GRANTED:
                 return unclaimed(claimed)
             outcome = self.decide(message, starts=claimed.starts)
             # Mark first, acknowledge second: a crash between them costs a look, never a message.
             close = self.ledger.done if outcome.fate is Fate.DONE else self.ledger.release
-            close(queue, message.key)
+            close(queue, key)
         except LedgerUnavailable as error:
             return Outcome(Fate.WAIT, f"ledger away: {redact(str(error))[:200]}", LEDGER_DELAY)
         return outcome
+
+    def key_of(self, message: Message) -> str:
+        """What the ledger knows it by; what can't be read is known by the message's own id."""
+        if self.subscription.once_per_resource:
+            with suppress(Undecodable):
+                return message.key_of(events.parse(message.body).subject)
+        return message.key
 
     def decide(self, message: Message, *, starts: int = 0) -> Outcome:
         """Call the handler and say what becomes of the message. Touches no broker."""

@@ -34,14 +34,8 @@ class EventRecorder:
 
 def kind_and_state(event: events.Event) -> tuple[str, str]:
     """``batch.succeeded`` is a batch that succeeded, and so is the older ``batch.completed``."""
-    canonical = event.type if type(event) is events.Event else _canonical(event)
-    kind, _, state = canonical.partition(".")
+    kind, _, state = event.canonical_type.partition(".")
     return kind, state or events.UNKNOWN
-
-
-def _canonical(event: events.Event) -> str:
-    known = type(event).types[0]
-    return event.type if "*" in known else known
 
 
 def _failure(resource: events.Resource) -> tuple[str, str]:

@@ -14,12 +14,11 @@ def built_in_consumers(
     """All of them; requires_action, batches and videos are recorded only."""
     fetcher = InteractionFetcher(interactions, results, publisher, jobs)
     recorder = EventRecorder(jobs)
-    consumers = Consumers()
+    consumers = Consumers(once_per_resource=True)
     queue = topology.INTERACTIONS.name
     consumers.add(events.InteractionCompleted, fetcher.fetch, queue=queue)
-    consumers.add(events.InteractionFailed, recorder.record, queue=queue)
-    consumers.add(events.InteractionCancelled, recorder.record, queue=queue)
+    consumers.add(events.InteractionEvent, recorder.record, queue=queue)
     consumers.add(events.InteractionRequiresAction, recorder.record, queue=topology.FUNCTIONS.name)
     consumers.add(events.BatchEvent, recorder.record, queue=topology.BATCHES.name)
-    consumers.add(events.VideoGenerated, recorder.record, queue=topology.VIDEOS.name)
+    consumers.add(events.VideoEvent, recorder.record, queue=topology.VIDEOS.name)
     return consumers

@@ -1,36 +1,91 @@
 """``gemhooks jobs``: what was started or seen, and how it stands."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Annotated
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gemhooks.cli.tables import Format, FormatOption, show
+from gemhooks.cli.tables import Format, FormatOption, show, show_one
+from gemhooks.errors import Misconfigured
 from gemhooks.settings import Settings
 
-app = typer.Typer(help="Interactions, batches and videos that were seen.", no_args_is_help=True)
+if TYPE_CHECKING:  # SQLAlchemy is slow to import, and --help is not
+    from gemhooks.ledger import Job, Ledgers
 
-COLUMNS = ("kind", "id", "state", "event_type", "updated_at")
+app = typer.Typer(help="Interactions, batches and videos that are known.", no_args_is_help=True)
+
+COLUMNS = ("kind", "id", "state", "trouble", "event_type", "updated_at")
+TIMES = ("created_at", "updated_at", "expected_at", "ended_at")
 
 
 @app.callback()
 def options() -> None:
-    """Interactions, batches and videos that were seen."""
+    """Interactions, batches and videos that are known."""
 
 
 @app.command("list")
 def list_(
     kind: Annotated[str, typer.Option(help="interaction, batch or video")] = "",
     state: Annotated[str, typer.Option(help="for instance failed")] = "",
+    *,
+    stuck: Annotated[
+        bool, typer.Option("--stuck", help="only those that are stuck or vanished")
+    ] = False,
     limit: Annotated[int, typer.Option(help="the newest so many", min=1)] = 100,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """List jobs, the newest first."""
-    from gemhooks.ledger import open_ledger  # noqa: PLC0415 - SQLAlchemy is slow to import
+    with ledgers() as opened:
+        jobs = opened.jobs.list(state or None, kind or None, troubled=stuck, limit=limit)
+    show([row(job) for job in jobs], COLUMNS, form)
 
-    ledgers = open_ledger(Settings.from_env().database_url.get_secret_value())
+
+@app.command("show")
+def show_(
+    job_id: Annotated[str, typer.Argument(metavar="ID", help="with or without its prefix")],
+    kind: Annotated[str, typer.Option(help="interaction, batch or video")] = "",
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Show all that is known of one job, and where its results lie."""
+    with ledgers() as opened:
+        job = find(opened, job_id, kind)
+        results = opened.results.get(job.kind, job.id)
+    known = row(job) | {"results": [each.url for each in results]}
+    show_one(known, tuple(known), form)
+
+
+@contextmanager
+def ledgers() -> Iterator["Ledgers"]:
+    from gemhooks.ledger import open_ledger  # noqa: PLC0415 - see above
+
+    opened = open_ledger(Settings.from_env().database_url.get_secret_value())
     try:
-        jobs = ledgers.jobs.list(kind=kind or None, state=state or None, limit=limit)
+        yield opened
     finally:
-        ledgers.close()
-    show([asdict(job) for job in jobs], COLUMNS, form)
+        opened.close()
+
+
+def find(opened: "Ledgers", job_id: str, kind: str) -> "Job":
+    """The one job of that id; Misconfigured where there is none."""
+    from gemhooks.ledger import KINDS  # noqa: PLC0415 - see above
+
+    for each in [kind] if kind else KINDS:
+        if (job := opened.jobs.get(each, job_id)) is not None:
+            return job
+    what = kind or "job"
+    raise Misconfigured(f"no {what} {job_id!r} is known; `gemhooks jobs add` registers one.")
+
+
+def row(job: "Job") -> dict[str, Any]:
+    fields = asdict(job)
+    return fields | {name: instant(fields[name]) for name in TIMES}
+
+
+def instant(seconds: float | None) -> str | None:
+    """Unix seconds as RFC 3339."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -64,9 +64,7 @@ def load(target: str) -> Consumers:
 def merge(several: list[Consumers]) -> Consumers:
     merged = Consumers()
     for consumers in several:
-        for subscription in consumers:
-            for event, handler in subscription.handlers.items():
-                merged.add(event, handler, queue=subscription.queue)
+        merged.include(consumers)
     return merged
 
 

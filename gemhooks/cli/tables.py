@@ -8,6 +8,7 @@ import orjson
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 class Format(StrEnum):
@@ -27,7 +28,7 @@ def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], form: Format) -
     for column in columns:  # an id is there to be copied
         table.add_column(column, no_wrap=column == "id", overflow="fold")
     for row in rows:
-        table.add_row(*(str(row.get(column, "")) for column in columns))
+        table.add_row(*(_cell(row.get(column)) for column in columns))
     Console().print(table)
     typer.echo(f"{len(rows)} in all")
 
@@ -41,3 +42,8 @@ def show_one(fields: dict[str, Any], names: Sequence[str], form: Format) -> None
     for name in names:
         if value := fields.get(name):
             typer.echo(f"{name:<{width}}  {value}")
+
+
+def _cell(value: Any) -> Text:
+    # Not a str: rich would take "[...]" in an id or a message for its own markup.
+    return Text("" if value is None else str(value))

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 from gemhooks.ledger.database import Database, connect
 from gemhooks.ledger.handled import LEASE, DatabaseLedger
-from gemhooks.ledger.jobs import Job, Jobs
+from gemhooks.ledger.jobs import KINDS, Job, Jobs
 from gemhooks.ledger.migrate import migrate
 from gemhooks.ledger.null import NullLedger
 from gemhooks.ledger.results import Result, Results
 
 __all__ = [
+    "KINDS",
     "DatabaseLedger",
     "Job",
     "Jobs",

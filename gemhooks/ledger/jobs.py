@@ -6,6 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from gemhooks.events import bare_id
 from gemhooks.ledger.clock import Now
 from gemhooks.ledger.database import Database
 from gemhooks.ledger.tables import jobs
@@ -15,8 +16,10 @@ from gemhooks.ledger.upsert import insert
 INTERACTION = "interaction"
 BATCH = "batch"
 VIDEO = "video"
+KINDS = (INTERACTION, BATCH, VIDEO)
 
 STARTED = "started"
+REQUIRES_ACTION = "requires_action"
 TERMINAL = frozenset(
     (
         "completed",
@@ -46,11 +49,18 @@ class Job:
     created_at: float
     updated_at: float
     expected_at: float | None
+    ended_at: float | None
     ours: bool
+    misses: int = 0  # how often in a row Gemini did not know it
+    trouble: str | None = None  # stuck or vanished, by the reconciler's word
+    reported: str | None = None  # the event type that the reconciler published
 
 
 class Jobs:
-    """The jobs that are known; a job's state only ever moves on."""
+    """The jobs that are known; a job's state only ever moves on.
+
+    An id is one job with and without its prefix: ``batches/x`` and ``x`` are the same batch.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -76,6 +86,7 @@ class Jobs:
         """
         row = {
             "kind": kind,
+            "key": _key(id),
             "id": storable(id),
             "state": state,
             "event_type": event_type,
@@ -89,19 +100,25 @@ class Jobs:
         return self._database.write(lambda connection: _upsert(connection, row))
 
     def get(self, kind: str, id: str) -> Job | None:  # noqa: A002
-        wanted = sa.select(jobs).where(jobs.c.kind == kind, jobs.c.id == storable(id))
-        rows = self._select(wanted)
+        rows = self._select(sa.select(*_COLUMNS).where(_is(kind, id)))
         return rows[0] if rows else None
 
     def list(
-        self, state: str | None = None, kind: str | None = None, *, limit: int = 100
+        self,
+        state: str | None = None,
+        kind: str | None = None,
+        *,
+        troubled: bool = False,
+        limit: int = 100,
     ) -> tuple[Job, ...]:
-        """Return the jobs that changed last, newest first."""
-        wanted = sa.select(jobs).order_by(jobs.c.updated_at.desc(), jobs.c.id).limit(limit)
+        """Return the jobs that changed last, newest first; *troubled*: only stuck or vanished."""
+        wanted = sa.select(*_COLUMNS).order_by(jobs.c.updated_at.desc(), jobs.c.id).limit(limit)
         if state is not None:
             wanted = wanted.where(jobs.c.state == state)
         if kind is not None:
             wanted = wanted.where(jobs.c.kind == kind)
+        if troubled:
+            wanted = wanted.where(jobs.c.trouble.is_not(None))
         return self._select(wanted)
 
     def _select(self, wanted: sa.Select[Any]) -> tuple[Job, ...]:
@@ -110,20 +127,43 @@ class Jobs:
         )
 
 
+def _key(id: str) -> str:  # noqa: A002
+    return storable(bare_id(id))
+
+
+def _is(kind: str, id: str) -> sa.ColumnElement[bool]:  # noqa: A002
+    return sa.and_(jobs.c.kind == kind, jobs.c.key == _key(id))
+
+
 def _upsert(connection: sa.Connection, row: dict[str, Any]) -> Job:
-    statement = insert(connection, jobs).values(**row, created_at=Now(), updated_at=Now())
+    ends = row["state"] in TERMINAL
+    first = {"created_at": Now(), "updated_at": Now(), "ended_at": Now() if ends else None}
+    statement = insert(connection, jobs).values(**row, **first)
     new = statement.excluded
     changes: dict[str, sa.ColumnElement[Any]] = {}
     changes |= {name: sa.func.coalesce(new[name], jobs.c[name]) for name in _LEARNED}
     moves_on = _moves_on(row["state"])
     changes |= {name: sa.case((moves_on, new[name]), else_=jobs.c[name]) for name in _OF_THE_STATE}
     changes["ours"] = sa.or_(jobs.c.ours, new.ours)
-    statement = statement.on_conflict_do_update(index_elements=["kind", "id"], set_=changes)
-    return _job(connection.execute(statement.returning(*jobs.c)).one())
+    # The longer name is the one that Google's client takes.
+    longer = sa.func.length(new.id) > sa.func.length(jobs.c.id)
+    changes["id"] = sa.case((longer, new.id), else_=jobs.c.id)
+    if ends:
+        changes["trouble"] = sa.null()
+    statement = statement.on_conflict_do_update(index_elements=["kind", "key"], set_=changes)
+    return _job(connection.execute(statement.returning(*_COLUMNS)).one())
 
 
 _LEARNED = ("user_metadata", "expected_at")
-_OF_THE_STATE = ("state", "event_type", "source", "error_code", "error_message", "updated_at")
+_OF_THE_STATE = (
+    "state",
+    "event_type",
+    "source",
+    "error_code",
+    "error_message",
+    "updated_at",
+    "ended_at",
+)
 
 
 def _moves_on(state: str) -> sa.ColumnElement[bool]:
@@ -131,6 +171,9 @@ def _moves_on(state: str) -> sa.ColumnElement[bool]:
     if state == STARTED:
         return jobs.c.state == STARTED
     return jobs.c.state.not_in(sorted(TERMINAL))
+
+
+_COLUMNS = tuple(jobs.c[name] for name in Job.__slots__)
 
 
 def _job(row: sa.Row[Any]) -> Job:

@@ -34,7 +34,8 @@ jobs = sa.Table(
     "jobs",
     metadata,
     sa.Column("kind", sa.Text, primary_key=True),
-    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True),  # the id without its prefix, see events.bare_id
+    sa.Column("id", sa.Text, nullable=False),  # as it was told
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("event_type", sa.Text, nullable=False),
     sa.Column("source", sa.Text, nullable=False),
@@ -44,8 +45,23 @@ jobs = sa.Table(
     sa.Column("created_at", sa.Double, nullable=False),
     sa.Column("updated_at", sa.Double, nullable=False),
     sa.Column("expected_at", sa.Double),
+    sa.Column("ended_at", sa.Double),
     sa.Column("ours", sa.Boolean, nullable=False),
+    # What the reconciler knows of it.
+    sa.Column("look_at", sa.Double),  # when it may be looked up again
+    sa.Column("misses", sa.Integer, nullable=False, server_default="0"),  # 404s in a row
+    sa.Column("trouble", sa.Text),
+    sa.Column("reported", sa.Text),  # the event type that was published in Gemini's place
     sa.Index("ix_jobs_state", "state", "updated_at"),
+    sa.Index("ix_jobs_ended_at", "ended_at"),
+    # Only what runs, so that the reconciler finds it among all that ended.
+    sa.Index(
+        "ix_jobs_open",
+        "kind",
+        "look_at",
+        sqlite_where=sa.text("ended_at IS NULL"),
+        postgresql_where=sa.text("ended_at IS NULL"),
+    ),
 )
 
 results = sa.Table(

@@ -47,6 +47,65 @@ def test_an_unknown_type_is_a_plain_event_with_all_its_fields() -> None:
 
 
 @pytest.mark.parametrize(
+    ("event_type", "kind"),
+    [
+        ("interaction.budget_exceeded", events.InteractionEvent),
+        ("batch.paused", events.BatchEvent),
+        ("video.failed", events.VideoEvent),
+        ("video", events.VideoEvent),
+    ],
+)
+def test_a_type_that_is_new_in_a_known_family_is_read_as_the_family(
+    event_type: str, kind: type[events.Event]
+) -> None:
+    event = events.parse(body(event_type, error_code=4, error_message="why"))
+
+    assert type(event) is kind
+    assert isinstance(event.data, events.Failure)
+    assert (event.data.error_code, event.data.error_message) == (4, "why")
+    assert event.canonical_type == event_type
+
+
+@pytest.mark.parametrize("odd", [{}, [], True, 1.5])
+def test_an_odd_detail_costs_the_detail_and_not_the_event(odd: object) -> None:
+    event = events.parse(
+        body("batch.failed", error_code=odd, error_message=odd, output_file_uri=odd)
+    )
+
+    assert isinstance(event, events.BatchFailed)
+    assert (event.data.error_code, event.data.error_message) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("batch.succeeded", "batches/b1"), ("batch.completed", "b1")),
+        (("video.generated", "models/veo/operations/o1"), ("video.generated", "operations/o1")),
+        (("interaction.completed", "interactions/v1_x"), ("interaction.completed", "v1_x")),
+    ],
+)
+def test_one_fact_told_in_two_ways_has_one_subject(
+    one: tuple[str, str], other: tuple[str, str]
+) -> None:
+    first, second = (events.parse(body(name, id=key)) for name, key in (one, other))
+
+    assert first.subject == second.subject
+
+
+@pytest.mark.parametrize("other", [("batch.failed", "b1"), ("batch.succeeded", "B1")])
+def test_another_state_or_another_case_is_another_subject(other: tuple[str, str]) -> None:
+    assert events.parse(body("batch.succeeded", id="b1")).subject != (
+        events.parse(body(other[0], id=other[1])).subject
+    )
+
+
+@given(st.text(min_size=1))
+def test_no_prefix_eats_the_whole_id(resource_id: str) -> None:
+    assert events.bare_id(resource_id)
+    assert resource_id.endswith(events.bare_id(resource_id))
+
+
+@pytest.mark.parametrize(
     "given_body",
     [
         {"type": "interaction.completed", "data": {"name": "id_1"}},

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from gemhooks import Consumers, NotYet, Reject, Retry, events
 from gemhooks.errors import LedgerUnavailable
-from gemhooks.messages import Claim, Claimed, DeadLetter, Message
+from gemhooks.messages import Claim, Claimed, DeadLetter, Message, Source
 from gemhooks.metrics import WorkerMetrics
 from gemhooks.runner import Runner
 
@@ -64,6 +64,30 @@ def message(attempt: int = 1, trust: str = "body", event_type: str = "batch.fail
     return Message("msg_1", event_type, body, attempt=attempt, trust=trust)
 
 
+def claimed_as(*given: Message, once_per_resource: bool) -> set[str]:
+    consumers = Consumers(once_per_resource=once_per_resource)
+    consumers.add(events.BatchEvent, nothing, queue="q")
+    (subscription,) = consumers
+    runner = Runner(
+        subscription, KeptLedger(), WorkerMetrics(CollectorRegistry()), schedule=SCHEDULE
+    )
+    return {runner.key_of(each) for each in given}
+
+
+def test_a_polled_event_and_the_late_real_one_are_claimed_as_one() -> None:
+    real = message(event_type="batch.succeeded")
+    polled = replace(message(event_type="batch.completed"), id="poll/1", source=Source.POLL)
+
+    assert len(claimed_as(real, polled, once_per_resource=True)) == 1
+    assert len(claimed_as(real, polled, once_per_resource=False)) == 2
+    assert len(claimed_as(real, replace(real, replay=1), once_per_resource=True)) == 2
+    assert len(claimed_as(real, message(), once_per_resource=True)) == 2
+
+
+def test_what_cannot_be_read_is_claimed_by_its_own_id() -> None:
+    assert claimed_as(Message("msg_1", "x", b"{"), once_per_resource=True) == {"msg_1"}
+
+
 def run(
     handler: Callable[[events.BatchFailed], object],
     delivery: KeptDelivery,
@@ -80,7 +104,7 @@ def run(
     return delivery.settled
 
 
-def nothing(event: events.BatchFailed) -> None:
+def nothing(event: events.BatchEvent) -> None:
     """Take it."""
 
 

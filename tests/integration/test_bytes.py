@@ -80,7 +80,8 @@ def queued(amqp_url: str) -> list[tuple[bytes, pika.BasicProperties]]:
     try:
         channel = connection.channel()
         found = []
-        for name in [*(each.name for each in topology.BUILT_IN), topology.UNROUTED]:
+        built_in = {each.name for each in topology.BUILT_IN} - {topology.FUNCTIONS.name}  # a copy
+        for name in [*built_in, topology.UNROUTED]:
             while True:
                 method, properties, body = channel.basic_get(name, auto_ack=True)
                 if method is None or body is None or properties is None:

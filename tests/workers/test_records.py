@@ -47,6 +47,9 @@ def recorded(event_type: str, **resource: Any) -> tuple[Any, ...]:
         ("batch.cancelled", "batch", "cancelled"),
         ("video.generated", "video", "generated"),
         ("batch.brand_new", "batch", "brand_new"),
+        ("video.failed", "video", "failed"),
+        ("interaction.budget_exceeded", "interaction", "budget_exceeded"),
+        ("interaction.brand_new", "interaction", "brand_new"),
         ("odd", "odd", "unknown"),
     ],
 )

@@ -1,9 +1,10 @@
 from concurrent.futures import Future
 from typing import Any
 
+import orjson
 import pytest
 
-from gemhooks import topology
+from gemhooks import events, topology
 from gemhooks.consumers import Consumers
 from gemhooks.events import BY_TYPE
 from gemhooks.gemini import FetchedInteraction
@@ -37,8 +38,14 @@ def test_the_queues_are_those_that_everyone_declares(consumers: Consumers) -> No
     assert {each.queue for each in consumers} == {each.name for each in topology.BUILT_IN}
 
 
-def test_every_event_of_gemini_lands_in_one_queue_that_has_a_handler(consumers: Consumers) -> None:
-    for name, kind in BY_TYPE.items():
+NEW = ("interaction.incomplete", "interaction.brand_new", "batch.brand_new", "video.failed")
+
+
+def test_every_event_lands_where_it_has_a_handler_and_is_recorded_once(
+    consumers: Consumers,
+) -> None:
+    for name in (*BY_TYPE, *NEW):
+        kind = type(events.parse(orjson.dumps({"type": name, "data": {"id": "i"}})))
         if kind.exchange == topology.RESULTS:
             continue
         landing = [
@@ -52,4 +59,10 @@ def test_every_event_of_gemini_lands_in_one_queue_that_has_a_handler(consumers: 
             if any(issubclass(kind, handler) for handler in each.handlers)
         ]
         assert landing == handled, name
-        assert len(landing) == 1, name
+        acted_on = {topology.FUNCTIONS.name} & set(landing)
+        assert bool(acted_on) == (name == "interaction.requires_action"), name
+        assert len(set(landing) - acted_on) == 1, name
+
+
+def test_the_late_event_and_the_polled_one_are_one(consumers: Consumers) -> None:
+    assert all(each.once_per_resource for each in consumers)

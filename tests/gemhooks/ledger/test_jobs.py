@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+import sqlalchemy as sa
 
 from gemhooks.ledger import Ledgers, Result
 
@@ -49,6 +50,44 @@ def test_jobs_are_listed_by_state_and_kind(ledgers: Ledgers) -> None:
     assert [job.id for job in ledgers.jobs.list("failed", "batch")] == ["a"]
     assert len(ledgers.jobs.list(limit=2)) == 2
     assert ledgers.jobs.get("batch", "b") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "ids"),
+    [
+        ("batch", ["b1", "batches/b1"]),
+        ("batch", ["batches/b1", "b1"]),
+        ("video", ["o1", "operations/o1", "models/veo/operations/o1"]),
+    ],
+)
+def test_an_id_with_and_without_its_prefix_is_one_job(
+    ledgers: Ledgers, kind: str, ids: list[str]
+) -> None:
+    for each in ids:
+        ledgers.jobs.record(kind, each, "failed")
+    (job,) = ledgers.jobs.list()
+    assert job.id == max(ids, key=len)
+    assert all(ledgers.jobs.get(kind, each) == job for each in ids)
+
+
+def test_only_an_end_has_a_time(ledgers: Ledgers) -> None:
+    started = ledgers.jobs.record("batch", "b", "started")
+    ended = ledgers.jobs.record("batch", "b", "failed")
+    later = ledgers.jobs.record("batch", "b", "running")
+    assert started.ended_at is None
+    assert ended.ended_at == later.ended_at is not None
+
+
+def test_jobs_are_kept_until_nobody_asks_for_them_any_more(ledgers: Ledgers) -> None:
+    for name, state in (("old", "failed"), ("silent", "started"), ("new", "failed")):
+        ledgers.jobs.record("batch", name, state)
+    age = sa.text(
+        "UPDATE jobs SET updated_at = updated_at - 91 * 86400,"
+        " ended_at = ended_at - 91 * 86400 WHERE id != 'new'"
+    )
+    ledgers.database.write(lambda connection: connection.execute(age))
+    assert [ledgers.handled.sweep(limit=1) for _ in range(3)] == [1, 1, 0]
+    assert [job.id for job in ledgers.jobs.list()] == ["new"]
 
 
 def test_a_result_stored_again_is_one_result(ledgers: Ledgers) -> None:

@@ -1,0 +1,68 @@
+"""``gemhooks jobs`` as a person or a script uses it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from gemhooks.cli import app
+from gemhooks.errors import Misconfigured
+from gemhooks.ledger import Ledgers, open_ledger
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/ledger.db"
+
+
+@pytest.fixture
+def ledgers(url: str) -> Iterator[Ledgers]:
+    opened = open_ledger(url)
+    yield opened
+    opened.close()
+
+
+def jobs(url: str, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["jobs", *arguments], env={"GEMHOOKS_DATABASE_URL": url})
+
+
+def as_json(url: str, *arguments: str) -> Any:
+    ended = jobs(url, *arguments, "--format", "json")
+    assert ended.exit_code == 0, ended.output
+    return json.loads(ended.stdout)
+
+
+def test_jobs_are_listed_by_kind_and_state(url: str, ledgers: Ledgers) -> None:
+    for kind, name, state in (("batch", "a", "failed"), ("batch", "b", "started")):
+        ledgers.jobs.record(kind, name, state)
+    ledgers.jobs.record("video", "c", "failed")
+
+    assert [each["id"] for each in as_json(url, "list", "--kind", "batch")] == ["b", "a"]
+    assert [each["id"] for each in as_json(url, "list", "--state", "failed")] == ["c", "a"]
+    assert as_json(url, "list", "--stuck") == []
+
+
+def test_a_job_is_shown_with_its_results_whatever_prefix_is_given(
+    url: str, ledgers: Ledgers
+) -> None:
+    ledgers.jobs.record("batch", "batches/b1", "failed", error_message="no [bold]quota")
+    ledgers.results.record("batch", "batches/b1", "file:///rows.jsonl", 7)
+
+    shown = as_json(url, "show", "b1")
+
+    assert (shown["id"], shown["results"]) == ("batches/b1", ["file:///rows.jsonl"])
+    assert shown["ended_at"].endswith("Z")
+    assert "no [bold]quota" in jobs(url, "show", "b1").stdout
+
+
+@pytest.mark.parametrize("arguments", [("show", "nobody"), ("show", "nobody", "--kind", "batch")])
+def test_a_job_that_is_not_known_is_one_sentence_that_says_what_to_do(
+    url: str, arguments: tuple[str, ...]
+) -> None:
+    ended = jobs(url, *arguments)
+
+    assert isinstance(ended.exception, Misconfigured)
+    assert "gemhooks jobs add" in str(ended.exception)
