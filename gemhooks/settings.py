@@ -70,6 +70,7 @@ class Settings(BaseSettings):
     port: Port = 8080
     admin_host: str = "127.0.0.1"
     admin_port: Port = 9090
+    receivers: Words = ()  # URLs of all receivers' admin ports, for the webhook commands
 
     schemes: Words = ("v1",)
     path_tokens: SecretStr = SecretStr("")

@@ -40,8 +40,10 @@ def show_one(fields: dict[str, Any], names: Sequence[str], form: Format) -> None
         return
     width = max(map(len, names))
     for name in names:
-        if value := fields.get(name):
-            typer.echo(f"{name:<{width}}  {value}")
+        value = fields.get(name)
+        if value not in (None, ""):
+            said = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
+            typer.echo(f"{name:<{width}}  {said}")
 
 
 def _cell(value: Any) -> Text:

@@ -22,7 +22,11 @@ class Held:
 
     fingerprint: str
     truncated: str
-    path: Path
+    path: Path | None = None  # None where it is in the environment
+
+    @classmethod
+    def of(cls, secret: Secret, path: Path | None = None) -> "Held":
+        return cls(secret.fingerprint, signing.truncated(secret.key), path)
 
 
 class SecretPlace:
@@ -64,9 +68,7 @@ class SecretPlace:
         if not self.path.exists():
             return ()
         return tuple(
-            Held(one.fingerprint, signing.truncated(one.key), file)
-            for file in keys.files_of(self.path)
-            for one in _secrets(file)
+            Held.of(one, file) for file in keys.files_of(self.path) for one in _secrets(file)
         )
 
     def save(self, secret: str, webhook: str) -> Held:
@@ -85,19 +87,19 @@ class SecretPlace:
 
     def forget(self, fingerprint: str) -> bool:
         """Remove that secret; whether it was here."""
-        for held in self.held():
-            if held.fingerprint == fingerprint:
-                self._remove(held)
+        for file in keys.files_of(self.path) if self.path.exists() else ():
+            if any(one.fingerprint == fingerprint for one in _secrets(file)):
+                self._remove(file, fingerprint)
                 return True
         return False
 
-    def _remove(self, held: Held) -> None:
-        entries = held.path.read_text("utf-8-sig").replace(",", " ").split()
-        kept = [each for each in entries if _fingerprint(each) != held.fingerprint]
+    def _remove(self, file: Path, fingerprint: str) -> None:
+        entries = file.read_text("utf-8-sig").replace(",", " ").split()
+        kept = [each for each in entries if _fingerprint(each) != fingerprint]
         if kept or not self.is_folder:
-            write_privately(held.path, "\n".join(kept) + "\n")
+            write_privately(file, "\n".join(kept) + "\n")
         else:
-            held.path.unlink(missing_ok=True)
+            file.unlink(missing_ok=True)
             sync_folder(self.folder)
 
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from gemhooks.cli.webhook import manage
+from gemhooks.cli.webhook import manage, ping
 
 app = typer.Typer(help="Webhooks: create, list, rotate their secrets ...", no_args_is_help=True)
 
@@ -13,4 +13,4 @@ app.command("update")(manage.update)
 app.command("enable")(manage.enable)
 app.command("disable")(manage.disable)
 app.command("delete")(manage.delete)
-app.command("ping")(manage.ping)
+app.command("ping")(ping.ping)

@@ -113,13 +113,6 @@ def change(webhook: str, form: Format, **fields: Any) -> None:
         show_webhook(api.update(webhook_id(webhook), **fields), form)
 
 
-def ping(webhook: IdArgument) -> None:
-    """Ask Gemini to send a ping."""
-    with webhooks() as api:
-        api.ping(webhook_id(webhook))
-    typer.echo("Gemini took the request; whether a ping arrived, `--wait` tells.")
-
-
 def delete(
     webhook: IdArgument,
     *,

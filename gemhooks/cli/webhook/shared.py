@@ -1,16 +1,19 @@
 """What the commands of the group share: the way to Gemini, and how a webhook is shown."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from gemhooks import keys
 from gemhooks.errors import Misconfigured
 from gemhooks.gemini import Gemini
 from gemhooks.gemini.webhooks import SigningSecret, Webhook, Webhooks
 from gemhooks.settings import Settings
-from gemhooks.webhooks.places import SecretPlace
+from gemhooks.webhooks.places import Held, SecretPlace
 from gemhooks.webhooks.wishes import SUBSCRIBABLE
 
 SECRET_FILE = "GEMINI_WEBHOOK_SECRET_FILE"  # noqa: S105 - the name of a setting
@@ -28,6 +31,15 @@ SaveTo = Annotated[
     ),
 ]
 ShowSecret = Annotated[bool, typer.Option("--show-secret", help="print the new secret, once")]
+ReceiverOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--receiver",
+        help="URL of a receiver's admin port, several times for several; else"
+        " GEMHOOKS_RECEIVERS, else the one here",
+        show_default=False,
+    ),
+]
 
 
 @contextmanager
@@ -56,6 +68,15 @@ def place_for(save_to: str, *, show_secret: bool) -> SecretPlace | None:
     if place:
         place.check()
     return place
+
+
+def held_secrets(settings: Settings) -> tuple[Held, ...]:
+    """The secrets that this machine's settings name, without the secrets themselves."""
+    path = os.environ.get(SECRET_FILE, "")
+    if path:
+        return SecretPlace(Path(path)).held()
+    text = settings.webhook_secret.get_secret_value()
+    return tuple(Held.of(each) for each in keys.read_secrets(text, None)) if text else ()
 
 
 def row(webhook: Webhook) -> dict[str, Any]:
