@@ -1,7 +1,21 @@
 """A local Gemini: the API, signed deliveries, and misbehaviour on request."""
 
 from gemhooks.simulator.faults import Faults
+from gemhooks.simulator.plans import BatchPlan, VideoPlan
 from gemhooks.simulator.scripts import Call, CallFunctions, Fail, Say, Script
 from gemhooks.simulator.server import Simulator, serve
+from gemhooks.simulator.variants import Variants
 
-__all__ = ["Call", "CallFunctions", "Fail", "Faults", "Say", "Script", "Simulator", "serve"]
+__all__ = [
+    "BatchPlan",
+    "Call",
+    "CallFunctions",
+    "Fail",
+    "Faults",
+    "Say",
+    "Script",
+    "Simulator",
+    "Variants",
+    "VideoPlan",
+    "serve",
+]

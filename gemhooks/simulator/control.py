@@ -7,11 +7,14 @@ from typing import Any
 from flask import Blueprint, request
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from gemhooks.simulator.announcer import envelope
 from gemhooks.simulator.deliveries import Deliveries, Target
 from gemhooks.simulator.faults import Faults
+from gemhooks.simulator.plans import Plans
 from gemhooks.simulator.refusals import invalid
 from gemhooks.simulator.scripts import Script
 from gemhooks.simulator.state import State
+from gemhooks.simulator.variants import Variants
 
 SCRIPTS = TypeAdapter(tuple[Script, ...])
 FAULTS = TypeAdapter(Faults)
@@ -40,6 +43,8 @@ class ControlRoutes:
         control.add_url_rule("/control/deliveries", view_func=self.list_deliveries)
         control.add_url_rule("/control/events", view_func=self.emit, methods=["POST"])
         control.add_url_rule("/control/faults", view_func=self.set_faults, methods=["PUT"])
+        control.add_url_rule("/control/plans", view_func=self.set_plans, methods=["PUT"])
+        control.add_url_rule("/control/variants", view_func=self.set_variants, methods=["PUT"])
         control.add_url_rule("/control/scripts", view_func=self.set_scripts, methods=["PUT"])
         return control
 
@@ -52,7 +57,8 @@ class ControlRoutes:
     def emit(self) -> dict[str, Any]:
         asked = Emission.model_validate(request.get_json())
         targets = self._targets(asked)
-        ids = [self._deliveries.send(asked.type, asked.data, targets) for _ in range(asked.count)]
+        event = envelope(asked.type, asked.data)
+        ids = [self._deliveries.send(asked.type, event, targets) for _ in range(asked.count)]
         return {"ids": ids}
 
     def set_faults(self) -> dict[str, Any]:
@@ -68,12 +74,22 @@ class ControlRoutes:
         self._state.scripts = SCRIPTS.validate_python(request.get_json())
         return {"scripts": len(self._state.scripts)}
 
+    def set_plans(self) -> dict[str, Any]:
+        self._state.plans = Plans.model_validate(request.get_json())
+        return self._state.plans.model_dump()
+
+    def set_variants(self) -> dict[str, Any]:
+        self._state.variants = Variants.model_validate(request.get_json())
+        return self._state.variants.model_dump()
+
     def _targets(self, asked: Emission) -> list[Target]:
         if asked.uris:
             return [Target(uri) for uri in asked.uris]
         if asked.webhook_id is not None:
-            webhook = self._state.webhook(asked.webhook_id)
+            webhook = self._state.webhooks.get(asked.webhook_id)
             return [Target(webhook.uri, webhook.id)]
         # Whatever they subscribed to: the point is to send what Gemini would not.
-        enabled = (webhook for webhook in self._state.webhooks if webhook.state == "enabled")
+        enabled = (
+            webhook for webhook in self._state.webhooks.values() if webhook.state == "enabled"
+        )
         return [Target(webhook.uri, webhook.id) for webhook in enabled]

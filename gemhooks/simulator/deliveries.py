@@ -6,6 +6,7 @@ import secrets
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,10 +14,11 @@ from typing import Any
 import urllib3
 
 from gemhooks import signing
-from gemhooks.simulator.clock import rfc3339, unix_time
+from gemhooks.simulator.clock import unix_time
 from gemhooks.simulator.faults import Copy, Dice, Kind
 from gemhooks.simulator.schedule import Schedule
 
+MOST_ATTEMPTS = 100_000  # remembered; older ones are forgotten
 LONGEST_PAUSE = 60.0  # seconds between two attempts
 
 
@@ -77,7 +79,7 @@ class Deliveries:
         self._patience = patience
         self._http = urllib3.PoolManager(maxsize=8)
         self._changed = threading.Condition()
-        self._attempts: list[Attempt] = []
+        self._attempts: deque[Attempt] = deque(maxlen=MOST_ATTEMPTS)
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
@@ -92,10 +94,10 @@ class Deliveries:
     def close(self) -> None:
         self._http.clear()
 
-    def send(self, event_type: str, data: Mapping[str, Any], targets: Iterable[Target]) -> str:
+    def send(self, event_type: str, event: Mapping[str, Any], targets: Iterable[Target]) -> str:
         """One event, one id, however many targets, copies and attempts."""
         webhook_id = f"msg_{uuid.uuid4()}"
-        body = envelope(event_type, data)
+        body = json.dumps(event, separators=(",", ":")).encode()
         for target in targets:
             for copy in self._dice().copies():
                 self._plan(Delivery(webhook_id, event_type, body, target, copy.kind), copy)
@@ -147,11 +149,6 @@ class Deliveries:
 
 def is_success(status: int | None) -> bool:
     return status is not None and 200 <= status < 300  # noqa: PLR2004 - any 2xx
-
-
-def envelope(event_type: str, data: Mapping[str, Any]) -> bytes:
-    event = {"type": event_type, "version": "v1", "timestamp": rfc3339(), "data": data}
-    return json.dumps(event, separators=(",", ":")).encode()
 
 
 def headers(delivery: Delivery, keys: Sequence[bytes]) -> dict[str, str]:

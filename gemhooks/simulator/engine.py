@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gemhooks.simulator.deliveries import Deliveries, Target
+from gemhooks.simulator.announcer import Announcer
 from gemhooks.simulator.refusals import invalid
 from gemhooks.simulator.schedule import Schedule
 from gemhooks.simulator.scripts import CallFunctions, Fail, Say, Turn, find, spoken
@@ -17,26 +17,26 @@ CONTENT_TYPES = frozenset({"text", "image", "audio", "video", "document"})
 
 class Engine:
     def __init__(
-        self, state: State, schedule: Schedule, deliveries: Deliveries, delay: float
+        self, state: State, schedule: Schedule, announcer: Announcer, delay: float
     ) -> None:
         self._state = state
         self._schedule = schedule
-        self._deliveries = deliveries
+        self._announcer = announcer
         self._delay = delay
 
     def create(self, request: Request) -> Interaction:
         check(request)
         interaction = self._begin(request)
-        self._state.add_interaction(interaction)
+        self._state.interactions.put(interaction.id, interaction)
         if not request.background:
             self._finish(interaction.id)
-            return self._state.interaction(interaction.id)
+            return self._state.interactions.get(interaction.id)
         delay = self._delay + interaction.script.turn(interaction.turn).delay
         self._schedule.after(delay, lambda: self._finish(interaction.id))
         return interaction
 
     def cancel(self, interaction_id: str) -> Interaction:
-        self._state.interaction(interaction_id)
+        self._state.interactions.get(interaction_id)
         cancelled = self._state.finish_interaction(
             interaction_id, lambda running: replace(running, status="cancelled")
         )
@@ -58,7 +58,7 @@ class Engine:
     def _previous(self, request: Request) -> Interaction | None:
         if request.previous_interaction_id is None:
             return None
-        previous = self._state.interaction(request.previous_interaction_id)
+        previous = self._state.interactions.get(request.previous_interaction_id)
         if previous.status == "in_progress":
             raise invalid(f"Interaction {previous.id} is still in progress.")
         return previous
@@ -69,19 +69,8 @@ class Engine:
             self._announce(finished)
 
     def _announce(self, interaction: Interaction) -> None:
-        event_type = f"interaction.{interaction.status}"
-        self._deliveries.send(event_type, data_of(interaction), self._targets(interaction))
-
-    def _targets(self, interaction: Interaction) -> list[Target]:
-        config = interaction.request.webhook_config
-        if config is not None and config.uris:  # instead of the registered ones, not besides
-            return [Target(uri) for uri in config.uris]
-        return [
-            Target(webhook.uri, webhook.id)
-            for webhook in self._state.webhooks
-            if webhook.state == "enabled"
-            and f"interaction.{interaction.status}" in webhook.subscribed_events
-        ]
+        event_type, config = f"interaction.{interaction.status}", interaction.request.webhook_config
+        self._announcer.announce(event_type, data_of(interaction), config)
 
 
 def check(request: Request) -> None:
@@ -162,7 +151,4 @@ def data_of(interaction: Interaction) -> dict[str, Any]:
     if interaction.errors:
         error = interaction.errors[0]
         data |= {"error_code": error["code"], "error_message": error["message"]}
-    config = interaction.request.webhook_config
-    if config is not None and config.user_metadata is not None:
-        data["user_metadata"] = config.user_metadata
     return data

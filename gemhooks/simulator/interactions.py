@@ -32,11 +32,11 @@ class InteractionRoutes:
         return resource(interaction, steps)
 
     def get_interaction(self, interaction_id: str) -> dict[str, Any]:
-        interaction = self._state.look_at_interaction(interaction_id)
+        interaction = self._state.seen(interaction_id, self._state.interactions)
         return resource(interaction, interaction.steps)
 
     def delete_interaction(self, interaction_id: str) -> dict[str, Any]:
-        self._state.remove_interaction(interaction_id)
+        self._state.interactions.remove(interaction_id)
         return {}
 
     def cancel_interaction(self, interaction_id: str) -> dict[str, Any]:

@@ -9,10 +9,17 @@ from werkzeug.exceptions import HTTPException
 
 STATUSES = {
     400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
     404: "NOT_FOUND",
+    409: "ALREADY_EXISTS",
+    416: "OUT_OF_RANGE",
     429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
     500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
 }
 
 
@@ -23,6 +30,10 @@ class Refusal(Exception):
     code: int
     message: str
     retry_after: int | None = None
+    status: str | None = None
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def invalid(message: str) -> Refusal:
@@ -44,7 +55,7 @@ def refuse(refusal: Refusal) -> Response:
         error={
             "code": int(refusal.code),
             "message": refusal.message,
-            "status": STATUSES.get(refusal.code, "UNKNOWN"),
+            "status": refusal.status or STATUSES.get(refusal.code, "UNKNOWN"),
         }
     )
     response.status_code = refusal.code

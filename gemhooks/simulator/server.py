@@ -11,7 +11,11 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from gemhooks import signing
 from gemhooks.simulator import refusals
-from gemhooks.simulator.api import create_api
+from gemhooks.simulator.announcer import Announcer
+from gemhooks.simulator.api import create_api, create_downloads, create_uploads
+from gemhooks.simulator.batch import Batch
+from gemhooks.simulator.batch_jobs import BatchJobs
+from gemhooks.simulator.batches import BatchRoutes
 from gemhooks.simulator.control import ControlRoutes
 from gemhooks.simulator.deliveries import (
     Attempt,
@@ -22,13 +26,18 @@ from gemhooks.simulator.deliveries import (
 )
 from gemhooks.simulator.engine import Engine
 from gemhooks.simulator.faults import Faults
+from gemhooks.simulator.file_routes import FileRoutes
 from gemhooks.simulator.interactions import InteractionRoutes
+from gemhooks.simulator.plans import BatchPlan, Plans, VideoPlan
 from gemhooks.simulator.schedule import Schedule
 from gemhooks.simulator.scripts import Script
 from gemhooks.simulator.state import Interaction, State
+from gemhooks.simulator.variants import Variants
+from gemhooks.simulator.videos import VideoJobs, VideoRoutes
 from gemhooks.simulator.webhooks import WebhookRoutes
 
-NO_FAULTS = Faults()
+NO_FAULTS, USUAL = Faults(), Variants()
+LARGEST_REQUEST = 64 << 20  # bytes; uploads of files may be larger
 STOPS_WITHIN = 0.02  # seconds
 
 
@@ -49,19 +58,25 @@ class Simulator:
         max_attempts: int = 10,
         timeout: float = 5.0,
         scripts: Sequence[Script] = (),
+        batches: Sequence[BatchPlan] = (),
+        videos: Sequence[VideoPlan] = (),
+        variants: Variants = USUAL,
         faults: Faults = NO_FAULTS,
     ) -> None:
         self.secret = secret or new_secret()
         signing.decode_secret(self.secret)  # now, and not when the first event is due
-        self._state = State(scripts, faults)
+        plans = Plans(batches=tuple(batches), videos=tuple(videos))
+        self._state = State(scripts=scripts, plans=plans, variants=variants, faults=faults)
         self._schedule = Schedule()
         patience = Patience(retry_base, max_attempts, timeout)
         self._deliveries = Deliveries(
             self._schedule, lambda: self._state.dice, self._secrets_of, patience
         )
-        self._server = _bind(
-            host, port, _create_app(self._state, self._deliveries, self._engine(delay))
+        self._announcer = Announcer(
+            self._deliveries, self._subscribers, lambda: self._state.variants
         )
+        self._server = _bind(host, port, self._create_app(delay))
+        self._state.url = self.url
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": STOPS_WITHIN}, daemon=True
         )
@@ -76,7 +91,19 @@ class Simulator:
 
     @property
     def interactions(self) -> tuple[Interaction, ...]:
-        return self._state.interactions
+        return self._state.interactions.values()
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        return self._state.batches.values()
+
+    @property
+    def variants(self) -> Variants:
+        return self._state.variants
+
+    @variants.setter
+    def variants(self, variants: Variants) -> None:
+        self._state.variants = variants
 
     @property
     def faults(self) -> Faults:
@@ -100,6 +127,7 @@ class Simulator:
         self._server.server_close()
         self._schedule.stop()
         self._deliveries.close()
+        self._state.files.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -113,16 +141,46 @@ class Simulator:
     ) -> None:
         self.stop()
 
-    def _engine(self, delay: float) -> Engine:
-        return Engine(self._state, self._schedule, self._deliveries, delay)
+    def _create_app(self, delay: float) -> Flask:
+        state, parts = self._state, (self._state, self._schedule, self._announcer, delay)
+        app = Flask(__name__)
+        app.config["MAX_CONTENT_LENGTH"] = LARGEST_REQUEST
+        refusals.install(app)
+        files = FileRoutes(state.files, lambda: state.variants)
+        routes = (
+            WebhookRoutes(state, self._deliveries),
+            InteractionRoutes(state, Engine(*parts)),
+            BatchRoutes(state, BatchJobs(*parts)),
+            VideoRoutes(state, VideoJobs(*parts)),
+            files,
+        )
+        blueprints = {
+            "": create_api(state, routes),
+            "/upload": create_uploads(state, files),
+            "/download": create_downloads(state, files),
+        }
+        for prefix, blueprint in blueprints.items():
+            for version in ("v1", "v1beta"):
+                name = f"{blueprint.name}-{version}"
+                app.register_blueprint(blueprint, url_prefix=f"{prefix}/{version}", name=name)
+        app.register_blueprint(ControlRoutes(state, self._deliveries).blueprint())
+        return app
+
+    def _subscribers(self, event_type: str) -> list[Target]:
+        # The events' two older names are subscribed to by the newer ones.
+        wanted = "batch.succeeded" if event_type == "batch.completed" else event_type
+        return [
+            Target(webhook.uri, webhook.id)
+            for webhook in self._state.webhooks.values()
+            if webhook.state == "enabled" and wanted in webhook.subscribed_events
+        ]
 
     def _secrets_of(self, target: Target) -> list[bytes]:
         if target.webhook_id is None:
             return [signing.decode_secret(self.secret)]
-        found = [hook for hook in self._state.webhooks if hook.id == target.webhook_id]
-        return [
-            signing.decode_secret(key.text) for hook in found for key in hook.secrets if key.alive
-        ]
+        webhook = self._state.webhooks.find(target.webhook_id)
+        secrets = webhook.secrets if webhook is not None else ()
+        return [signing.decode_secret(secret.text) for secret in secrets if secret.alive]
 
 
 def serve(
@@ -152,13 +210,3 @@ def _bind(host: str, port: int, app: Flask) -> BaseWSGIServer:
     # Werkzeug's server is not for production, and neither is a simulator: it comes with Flask,
     # starts in a thread, and can be stopped again.
     return make_server(host, port, app, threaded=True, request_handler=_Quiet)
-
-
-def _create_app(state: State, deliveries: Deliveries, engine: Engine) -> Flask:
-    app = Flask(__name__)
-    refusals.install(app)
-    api = create_api(state, WebhookRoutes(state, deliveries), InteractionRoutes(state, engine))
-    for version in ("v1", "v1beta"):
-        app.register_blueprint(api, url_prefix=f"/{version}", name=version)
-    app.register_blueprint(ControlRoutes(state, deliveries).blueprint())
-    return app

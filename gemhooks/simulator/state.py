@@ -1,20 +1,32 @@
-"""All that the simulator remembers, in memory, behind one lock."""
+"""All that the simulator remembers, in memory and bounded."""
 
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gemhooks.simulator.announcer import WebhookConfig
+from gemhooks.simulator.batch import Batch
 from gemhooks.simulator.clock import interaction_id, rfc3339
 from gemhooks.simulator.faults import Dice, Faults
+from gemhooks.simulator.files import Files
+from gemhooks.simulator.plans import Plans
 from gemhooks.simulator.refusals import Refusal, not_found
 from gemhooks.simulator.scripts import Script
+from gemhooks.simulator.shelf import Shelf
+from gemhooks.simulator.variants import Variants
+from gemhooks.simulator.video import Video
 
 Step = Mapping[str, Any]
+T = TypeVar("T")
+
+# Of each kind, the oldest makes room for the newest.
+MOST_WEBHOOKS, MOST_INTERACTIONS, MOST_BATCHES, MOST_VIDEOS = 1_000, 50_000, 5_000, 5_000
 
 
 @dataclass(frozen=True)
@@ -35,13 +47,6 @@ class Webhook:
     secrets: tuple[SigningSecret, ...]
     name: str | None = None
     state: str = "enabled"
-
-
-class WebhookConfig(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    uris: tuple[str, ...] = ()
-    user_metadata: Mapping[str, Any] | None = None
 
 
 class Request(BaseModel):
@@ -71,14 +76,32 @@ class Interaction:
 
 
 class State:
-    """Every value in here is frozen: a change puts a new one in its place."""
+    """All resources, and how the simulator was told to behave."""
 
-    def __init__(self, scripts: Sequence[Script], faults: Faults) -> None:
-        self._lock = threading.RLock()
-        self._webhooks: dict[str, Webhook] = {}
-        self._interactions: dict[str, Interaction] = {}
-        self._scripts = tuple(scripts)
+    def __init__(
+        self,
+        *,
+        scripts: Sequence[Script],
+        plans: Plans,
+        variants: Variants,
+        faults: Faults,
+    ) -> None:
+        self.webhooks = Shelf[Webhook]("Webhook", MOST_WEBHOOKS)
+        self.interactions = Shelf[Interaction]("Interaction", MOST_INTERACTIONS)
+        self.batches = Shelf[Batch]("Batch", MOST_BATCHES)
+        self.videos = Shelf[Video]("Operation", MOST_VIDEOS)
+        self.files = Files()
+        self.scripts = tuple(scripts)
+        self.plans = plans
+        self.variants = variants
+        self.url = ""  # where it listens, once it does
+        self._lock = threading.Lock()
         self.faults = faults
+
+    @property
+    def base_uri(self) -> str:
+        """What the URIs that are shown begin with."""
+        return self.variants.base_uri or self.url
 
     @property
     def faults(self) -> Faults:
@@ -92,14 +115,6 @@ class State:
             self._misses = Counter[str]()
             self._limited = 0
 
-    @property
-    def scripts(self) -> tuple[Script, ...]:
-        return self._scripts
-
-    @scripts.setter
-    def scripts(self, scripts: Sequence[Script]) -> None:
-        self._scripts = tuple(scripts)
-
     def limit_rate(self) -> None:
         with self._lock:
             if self._limited >= self._faults.rate_limit_first:
@@ -107,67 +122,27 @@ class State:
             self._limited += 1
             raise Refusal(429, "Resource has been exhausted.", self._faults.retry_after)
 
-    @property
-    def webhooks(self) -> tuple[Webhook, ...]:
+    def seen(self, key: str, shelf: Shelf[T]) -> T:
+        """The resource, but the first looks may miss it: a fresh one takes time to show."""
+        value = shelf.get(key)
         with self._lock:
-            return tuple(self._webhooks.values())
-
-    def webhook(self, webhook_id: str) -> Webhook:
-        with self._lock:
-            if webhook := self._webhooks.get(webhook_id):
-                return webhook
-        raise not_found(f"Webhook {webhook_id}")
-
-    def add_webhook(self, webhook: Webhook) -> None:
-        with self._lock:
-            self._webhooks[webhook.id] = webhook
-
-    def change_webhook(self, webhook_id: str, **fields: Any) -> Webhook:
-        with self._lock:
-            changed = replace(self.webhook(webhook_id), **fields)
-            self._webhooks[webhook_id] = changed
-            return changed
-
-    def remove_webhook(self, webhook_id: str) -> None:
-        with self._lock:
-            del self._webhooks[self.webhook(webhook_id).id]
-
-    @property
-    def interactions(self) -> tuple[Interaction, ...]:
-        with self._lock:
-            return tuple(self._interactions.values())
-
-    def interaction(self, interaction_id: str) -> Interaction:
-        with self._lock:
-            if interaction := self._interactions.get(interaction_id):
-                return interaction
-        raise not_found(f"Interaction {interaction_id}")
-
-    def look_at_interaction(self, interaction_id: str) -> Interaction:
-        """As `interaction`, but the first looks may miss it: a fresh one takes time to show."""
-        with self._lock:
-            interaction = self.interaction(interaction_id)
-            if self._misses[interaction_id] < self._faults.not_found_first:
-                self._misses[interaction_id] += 1
-                raise not_found(f"Interaction {interaction_id}")
-            return interaction
-
-    def add_interaction(self, interaction: Interaction) -> None:
-        with self._lock:
-            self._interactions[interaction.id] = interaction
+            if self._misses[key] >= self._faults.not_found_first:
+                return value
+            self._misses[key] += 1
+        raise not_found(f"Resource {key}")
 
     def finish_interaction(
         self, interaction_id: str, change: Callable[[Interaction], Interaction]
     ) -> Interaction | None:
         """Change it if it is still running: of a cancel and an end, one wins."""
-        with self._lock:
-            running = self._interactions.get(interaction_id)
-            if running is None or running.status != "in_progress":
-                return None
-            finished = replace(change(running), updated=rfc3339())
-            self._interactions[interaction_id] = finished
-            return finished
+        changed: list[Interaction] = []
 
-    def remove_interaction(self, interaction_id: str) -> None:
-        with self._lock:
-            del self._interactions[self.interaction(interaction_id).id]
+        def once(running: Interaction) -> Interaction:
+            if running.status != "in_progress":
+                return running
+            changed.append(replace(change(running), updated=rfc3339()))
+            return changed[0]
+
+        with suppress(Refusal):  # deleted meanwhile
+            self.interactions.change(interaction_id, once)
+        return changed[0] if changed else None

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 from flask import Blueprint, request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from gemhooks.simulator.announcer import envelope
 from gemhooks.simulator.clock import webhook_resource_id
 from gemhooks.simulator.deliveries import Deliveries, Target, new_secret
-from gemhooks.simulator.refusals import invalid
+from gemhooks.simulator.paging import page
 from gemhooks.simulator.state import SigningSecret, State, Webhook
 
 DAY = 86_400
-LARGEST_PAGE = 1000
 SUBSCRIBABLE = (
     "batch.succeeded",
     "batch.expired",
@@ -86,45 +86,43 @@ class WebhookRoutes:
         secret = new_secret()
         secrets = (SigningSecret(secret),)
         webhook = Webhook(webhook_resource_id(), secrets=secrets, **dict(asked))
-        self._state.add_webhook(webhook)
+        self._state.webhooks.put(webhook.id, webhook)
         return resource(webhook) | {"new_signing_secret": secret}
 
     def list_webhooks(self) -> dict[str, Any]:
-        size = min(_whole("page_size", 50) or 50, LARGEST_PAGE)
-        start = _whole("page_token", 0)
-        webhooks = self._state.webhooks
-        answer: dict[str, Any] = {}  # and it stays empty when there is nothing to list
-        if page := [resource(webhook) for webhook in webhooks[start : start + size]]:
-            answer["webhooks"] = page
-        if start + size < len(webhooks):
-            answer["next_page_token"] = str(start + size)
-        return answer
+        answer, token = page("webhooks", self._state.webhooks.values(), resource)
+        return answer | ({"next_page_token": token} if token else {})
 
     def get_webhook(self, webhook_id: str) -> dict[str, Any]:
-        return resource(self._state.webhook(webhook_id))
+        return resource(self._state.webhooks.get(webhook_id))
 
     def update_webhook(self, webhook_id: str) -> dict[str, Any]:
         # As seen live: update_mask is ignored, exactly the fields of the body are applied.
         asked = WebhookUpdate.model_validate(request.get_json())
         fields = {name: getattr(asked, name) for name in asked.model_fields_set}
-        return resource(self._state.change_webhook(webhook_id, **fields))
+        changed = self._state.webhooks.change(webhook_id, lambda hook: replace(hook, **fields))
+        return resource(changed)
 
     def delete_webhook(self, webhook_id: str) -> dict[str, Any]:
-        self._state.remove_webhook(webhook_id)
+        self._state.webhooks.remove(webhook_id)
         return {}
 
     def ping_webhook(self, webhook_id: str) -> dict[str, Any]:
-        webhook = self._state.webhook(webhook_id)
+        webhook = self._state.webhooks.get(webhook_id)
         # Nobody documents a ping's type: one that is no event's name is the honest choice.
-        self._deliveries.send("ping", {"id": webhook.id}, [Target(webhook.uri, webhook.id)])
+        ping = envelope("ping", {"id": webhook.id})
+        self._deliveries.send("ping", ping, [Target(webhook.uri, webhook.id)])
         return {}
 
     def rotate(self, webhook_id: str) -> dict[str, Any]:
         asked = Rotation.model_validate(request.get_json(silent=True) or {})
-        old = self._state.webhook(webhook_id).secrets
-        secret = new_secret()
-        secrets = (SigningSecret(secret), *expiring(old, time.time() + asked.grace))
-        self._state.change_webhook(webhook_id, secrets=secrets)
+        secret, until = new_secret(), time.time() + asked.grace
+
+        def rotated(hook: Webhook) -> Webhook:
+            older = expiring(hook.secrets, until)
+            return replace(hook, secrets=(SigningSecret(secret), *older))
+
+        self._state.webhooks.change(webhook_id, rotated)
         return {"secret": secret}
 
 
@@ -149,10 +147,3 @@ def _truncated(secret: SigningSecret) -> dict[str, str]:
         expires = datetime.fromtimestamp(secret.expires, UTC)
         answer["expire_time"] = expires.isoformat().replace("+00:00", "Z")
     return answer
-
-
-def _whole(name: str, default: int) -> int:
-    text = request.args.get(name) or str(default)
-    if not text.isdecimal():
-        raise invalid(f"'{name}' is not valid.")
-    return int(text)

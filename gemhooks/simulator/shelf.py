@@ -1,0 +1,59 @@
+"""Where the resources of one kind stand: a bounded dictionary that many threads may use."""
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from gemhooks.simulator.refusals import not_found
+
+T = TypeVar("T")
+
+
+class Shelf(Generic[T]):
+    """Every value is frozen: a change puts a new one in its place. The oldest makes room."""
+
+    def __init__(
+        self, noun: str, capacity: int, *, dropped: Callable[[T], None] = lambda _: None
+    ) -> None:
+        self._noun = noun
+        self._capacity = capacity
+        self._dropped = dropped
+        self._lock = threading.RLock()
+        self._values: dict[str, T] = {}
+
+    def put(self, key: str, value: T) -> T:
+        with self._lock:
+            self._values[key] = value
+            oldest = next(iter(self._values)) if len(self._values) > self._capacity else None
+        if oldest is not None:
+            self.discard(oldest)
+        return value
+
+    def find(self, key: str) -> T | None:
+        return self._values.get(key)
+
+    def get(self, key: str) -> T:
+        """Raises a Refusal with 404 when there is none."""
+        if (value := self._values.get(key)) is None:
+            raise not_found(f"{self._noun} {key}")
+        return value
+
+    def change(self, key: str, change: Callable[[T], T]) -> T:
+        """Put what *change* makes of the value in its place; nobody sees the moment between."""
+        with self._lock:
+            changed = self._values[key] = change(self.get(key))
+            return changed
+
+    def remove(self, key: str) -> None:
+        self.get(key)
+        self.discard(key)
+
+    def discard(self, key: str) -> None:
+        with self._lock:
+            value = self._values.pop(key, None)
+        if value is not None:
+            self._dropped(value)
+
+    def values(self) -> tuple[T, ...]:
+        with self._lock:
+            return tuple(self._values.values())

@@ -1,0 +1,48 @@
+"""Where Gemini's own documents, live reports and other people's code disagree: choose one.
+
+Every default is what the newest official page or a live check says.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+GOOGLE = "https://generativelanguage.googleapis.com"
+
+
+class Variants(BaseModel):
+    """The shapes that the simulator sends; all documented or seen somewhere."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    # The envelope of an event.
+    type_key: Literal["type", "event_type"] = "type"
+    id_at: Literal[
+        "data.id", "data.name", "data.interaction_id", "data.interaction.id", "interaction.id"
+    ] = "data.id"
+    user_metadata_at: Literal["data", "top", "interaction", "absent"] = "data"
+    error_code: Literal["int", "str", "absent"] = "int"
+
+    # Batches.
+    batch_id: Literal["prefixed", "bare", "operation"] = "prefixed"
+    batch_succeeded: Literal["batch.succeeded", "batch.completed"] = "batch.succeeded"
+    batch_output_uri: Literal["files", "https", "download", "gs", "absent"] = "files"
+    batch_state: Literal["BATCH_STATE", "JOB_STATE"] = "BATCH_STATE"
+    batch_state_at: Literal["metadata", "top", "both"] = "metadata"
+    batch_results_at: Literal["both", "metadata", "response", "top"] = "both"
+
+    # Videos.
+    video_id: Literal["operation", "bare"] = "operation"
+    video_fields: Literal[
+        "output_file_uri+file_name",
+        "output_file_uri",
+        "video_uri",
+        "uri",
+        "file_name",
+        "file_uri",
+        "absent",
+    ] = "output_file_uri+file_name"
+
+    # Files.
+    base_uri: str = ""  # of the URIs that it shows; "" is where it listens itself
+    missing_file: Literal[403, 404, 410] = 404  # Gemini: 403, it tells no one what exists
