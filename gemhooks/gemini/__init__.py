@@ -5,6 +5,8 @@ The client takes a second to import and is therefore built at the first call.
 
 from gemhooks.gemini.client import Connection, official_client
 from gemhooks.gemini.interactions import FetchedInteraction, Interactions
+from gemhooks.gemini.rest import GOOGLES_HOSTS, Rest
+from gemhooks.gemini.stream import Streams
 from gemhooks.gemini.webhooks import Webhooks
 
 __all__ = ["FetchedInteraction", "Gemini", "Interactions", "Webhooks", "official_client"]
@@ -16,11 +18,21 @@ class Gemini:
     Raises Misconfigured for a key that cannot be one.
     """
 
-    def __init__(self, api_key: str, *, base_url: str | None = None, timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        api_key: str,
+        *,
+        base_url: str | None = None,
+        timeout: float = 30.0,
+        hosts: tuple[str, ...] = GOOGLES_HOSTS,
+    ) -> None:
         self._connection = Connection(api_key, base_url=base_url, timeout=timeout)
+        self._rest = Rest(api_key.strip(), base_url=base_url, timeout=timeout, hosts=hosts)
         self.interactions = Interactions(self._connection)
         self.webhooks = Webhooks(self._connection)
+        self.streams = Streams(self._rest)
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""
         self._connection.close()
+        self._rest.close()

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from gemhooks.errors import Misconfigured, Refused
 from gemhooks.gemini.errors import OK, ours
+from gemhooks.gemini.rest import bounded
 
 
 class Connection:
@@ -20,13 +21,15 @@ class Connection:
         self._built: Any = None
 
     def call(self, call: Callable[[Any, float], Any]) -> bytes:
-        """What ``call(client, timeout in seconds)``, a raw response's call, answers, as bytes.
+        """What ``call(client, timeout in seconds)``, a streamed response's call, answers, as bytes.
 
-        Raises ours for what Google's client raises: see :func:`gemhooks.gemini.errors.ours`.
+        Raises ours for what Google's client raises: see :func:`gemhooks.gemini.errors.ours`, and
+        for an answer that is too large or too slow.
         """
         try:
-            response = call(self._client(), self._timeout).http_response
-            status, raw = response.status_code, bytes(response.content)
+            with call(self._client(), self._timeout) as response:
+                status = response.status_code
+                raw = bounded(response.iter_bytes(), self._timeout)
         except Exception as error:
             known = ours(error, key=self._key)
             if known is None:

@@ -1,5 +1,6 @@
 """Both of google-genai's error trees, and its transport's, become ours by one rule."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -11,14 +12,22 @@ LONGEST_TEXT = 300  # characters of a server's text that go into an error
 OK, REQUEST_TIMEOUT, TOO_MANY, SERVER_ERROR = 200, 408, 429, 500
 NOT_FOUND, GONE, KEY_REFUSED = 404, 410, (401, 403)
 MALFORMED = "malformed answer"
-TRANSPORTS = ("google", "httpx", "httpx2", "httpcore", "httpcore2")  # packages of a call's errors
+TRANSPORTS = (
+    "google",
+    "httpx",
+    "httpx2",
+    "httpcore",
+    "httpcore2",
+    "urllib3",
+)  # packages of a call's errors
 
 
 def ours(error: Exception, *, key: str) -> GemhooksError | None:
     """What *error* means to us; None for one that is a bug of ours and must be seen."""
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
     if isinstance(status, int):
-        return of_status(status, error, key=key)
+        headers = getattr(getattr(error, "response", None), "headers", None) or {}
+        return of_status(status, headers, getattr(error, "body", None), key=key)
     if isinstance(error, GemhooksError):
         return error
     if isinstance(error, ArithmeticError):  # the client's own, over "Retry-After: inf" (tried)
@@ -30,7 +39,8 @@ def ours(error: Exception, *, key: str) -> GemhooksError | None:
     return None
 
 
-def of_status(status: int, error: Exception, *, key: str) -> GemhooksError:
+def of_status(status: int, headers: Mapping[str, str], body: object, *, key: str) -> GemhooksError:
+    """What an answer of *status* means; *body* is parsed JSON or anything else."""
     if status == OK:
         return Retry(MALFORMED)
     if status == NOT_FOUND:
@@ -38,14 +48,13 @@ def of_status(status: int, error: Exception, *, key: str) -> GemhooksError:
     if status == GONE:
         return Gone("Gemini says that it is gone (410)")
     if status in (REQUEST_TIMEOUT, TOO_MANY) or status >= SERVER_ERROR:
-        return Retry(f"Gemini answered {status}", after=_retry_after(error))
+        return Retry(f"Gemini answered {status}", after=_retry_after(headers))
     if status in KEY_REFUSED:
         return Refused(f"Gemini refuses our API key for this ({status})")
-    return Refused(f"Gemini answered {status}: {_text(error, key=key)}")
+    return Refused(f"Gemini answered {status}: {_text(body, key=key)}")
 
 
-def _retry_after(error: Exception) -> float | None:
-    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+def _retry_after(headers: Mapping[str, str]) -> float | None:
     seconds = _seconds(str(headers.get("retry-after", "")))
     return None if seconds is None or not seconds >= 0 else min(seconds, LONGEST_WAIT)
 
@@ -59,9 +68,8 @@ def _seconds(text: str) -> float | None:
     return None
 
 
-def _text(error: Exception, *, key: str) -> str:
+def _text(body: object, *, key: str) -> str:
     """What the server says, bounded, on one line, and without the key should it echo it."""
-    body = getattr(error, "body", None)
     inner = body.get("error") if isinstance(body, dict) else None
     message = inner.get("message") if isinstance(inner, dict) else None
     text = message if isinstance(message, str) else str(body or "")

@@ -32,7 +32,7 @@ class Interactions:
         """
         name = segment(interaction_id)
         raw = self._connection.call(
-            lambda client, timeout: client.interactions.with_raw_response.get(
+            lambda client, timeout: client.interactions.with_streaming_response.get(
                 name, stream=False, timeout=timeout
             )
         )
@@ -45,7 +45,7 @@ class Interactions:
         """
         try:
             raw = self._connection.call(
-                lambda client, timeout: client.interactions.with_raw_response.create(
+                lambda client, timeout: client.interactions.with_streaming_response.create(
                     timeout=timeout, **wanted
                 )
             )

@@ -167,7 +167,7 @@ class Webhooks:
     def _call(self, method: str, **wanted: Any) -> dict[str, Any]:
         try:
             raw = self._connection.call(
-                lambda client, timeout: getattr(client.webhooks.with_raw_response, method)(
+                lambda client, timeout: getattr(client.webhooks.with_streaming_response, method)(
                     timeout=timeout, **wanted
                 )
             )
