@@ -30,7 +30,7 @@ class PublicConnection(HTTPSConnection):
 
 
 class PublicPool(HTTPSConnectionPool):
-    ConnectionCls = PublicConnection
+    ConnectionCls = PublicConnection  # pyright: ignore[reportAssignmentType]  # urllib3's own too
 
 
 class Pools:

@@ -112,13 +112,14 @@ class Rest:
         )
 
     def _followed(self, place: Place, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
-        for _ in range(MOST_REDIRECTS + 1):
-            response = self._request(place, headers)
+        response = self._request(place, headers)
+        for _ in range(MOST_REDIRECTS):
             if response.status not in REDIRECTS:
                 break
-            target = response.headers.get("location", "")
+            target = urljoin(place.url, response.headers.get("location", ""))
             response.close()
-            place = self.place(urljoin(place.url, target))
+            place = self.place(target)
+            response = self._request(place, headers)
         if response.status not in (OK, PARTIAL):
             self._refuse(response)
         return response

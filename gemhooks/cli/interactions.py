@@ -1,0 +1,96 @@
+"""``gemhooks interactions``: look at one, or watch it happen."""
+
+import sys
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console
+
+from gemhooks.cli.tables import Format, FormatOption
+
+app = typer.Typer(help="Look at an interaction, or watch it happen.", no_args_is_help=True)
+
+# What a model says must not drive the terminal: no control characters but tab and new line.
+PLAIN = dict.fromkeys({*range(32), *range(127, 160)} - {9, 10})
+InteractionId = Annotated[str, typer.Argument(help="v1_...", metavar="ID")]
+
+
+@app.callback()
+def options() -> None:
+    """Look at an interaction, or watch it happen."""
+
+
+@app.command("watch")
+def watch(
+    interaction_id: InteractionId,
+    after: Annotated[str, typer.Option(help="begin behind this event_id")] = "",
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Show an interaction live: its text as it comes, its steps, and the usage at the end.
+
+    The text goes to stdout, all else to stderr; JSON is one event a line. Ends when it ends.
+    """
+    from gemhooks import interactions  # noqa: PLC0415 - pydantic models and urllib3, only here
+
+    shown = Screen(interactions.Assembly())
+    for event in interactions.follow(interaction_id, last_event_id=after):
+        if form is Format.JSON:
+            typer.echo(orjson.dumps(event.to_json()).decode())
+        else:
+            shown.show(event)
+    if form is Format.TABLE:
+        raise typer.Exit(shown.end())
+
+
+class Screen:
+    """Shows events to a person."""
+
+    def __init__(self, assembly: Any) -> None:
+        self._assembly = assembly
+        self._notes = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+        self._in_text = False
+
+    def show(self, event: Any) -> None:
+        self._assembly.add(event)
+        match event.event_type:
+            case "step.start":
+                self._note(f"> {event.step.get('type')} {event.step.get('name', '')}".rstrip())
+            case "step.delta":
+                self._delta(event.delta)
+            case "step.stop":
+                self._break()
+            case "error":
+                self._note(f"! {event.error.get('code', '')}: {event.error.get('message', '')}")
+            case "interaction.status_update":
+                self._note(f"= {event.status}")
+
+    def end(self) -> int:
+        """Say how it ended and what it took; the exit code is 0 for a completed one."""
+        whole = self._assembly.interaction
+        self._note(f"= {whole.get('status', 'unknown')}")
+        usage = whole.get("usage") or {}
+        counts = {name: value for name, value in usage.items() if isinstance(value, int) and value}
+        if counts:
+            told = ", ".join(f"{name.removeprefix('total_')} {n}" for name, n in counts.items())
+            self._note(f"= {told}")
+        return 0 if whole.get("status") == "completed" else 1
+
+    def _delta(self, delta: dict[str, Any]) -> None:
+        if delta.get("type") == "text" and isinstance(delta.get("text"), str):
+            self._in_text = True
+            sys.stdout.write(delta["text"].translate(PLAIN))
+            sys.stdout.flush()
+        elif delta.get("type") == "arguments_delta":
+            pieces = str(delta.get("arguments") or "")
+            self._notes.print(pieces.translate(PLAIN), end="", style="dim")
+
+    def _note(self, text: str) -> None:
+        self._break()
+        self._notes.print(text.translate(PLAIN), style="dim")
+
+    def _break(self) -> None:
+        if self._in_text:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+            self._in_text = False
