@@ -67,7 +67,7 @@ class LedgerUnavailable(Unavailable):
 
 
 class Undecodable(GemhooksError):
-    """The body of a message is not a Gemini event."""
+    """What was received is not what it should be: a Gemini event, a conversation's message."""
 
 
 class Retry(GemhooksError):
