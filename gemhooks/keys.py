@@ -17,7 +17,14 @@ from urllib.parse import urlsplit
 import structlog
 
 from gemhooks.errors import KeysUnavailable, Misconfigured
-from gemhooks.signing import Ed25519Key, RsaKey, Secret, decode_secret, fingerprint
+from gemhooks.signing import (
+    Ed25519Key,
+    RsaKey,
+    Scheme,
+    Secret,
+    decode_secret,
+    fingerprint,
+)
 
 if TYPE_CHECKING:
     from urllib.request import OpenerDirector
@@ -85,6 +92,8 @@ class SigningSecrets:
             self._secrets = read_secrets(self._text, self._path)
         except Misconfigured as error:
             self._on_bad_reload(str(error))
+            return
+        log.info("webhook_secrets_reloaded", keys=[each.fingerprint for each in self._secrets])
 
     def __repr__(self) -> str:
         return f"SigningSecrets({', '.join(one.fingerprint for one in self._secrets)})"
@@ -163,6 +172,11 @@ class PublishedKeys:
     ed25519: tuple[Ed25519Key, ...]
     rsa: tuple[tuple[str | None, RsaKey], ...]
     ignored: tuple[str, ...]
+
+    def fingerprints(self) -> Iterator[tuple[str, str]]:
+        """Yield the scheme and the fingerprint of each key."""
+        yield from ((Scheme.V1A.value, key.fingerprint) for key in self.ed25519)
+        yield from ((Scheme.JWT.value, key.fingerprint) for _, key in self.rsa)
 
     def with_kid(self, kid: str | None) -> tuple[RsaKey, ...]:
         """Return the RSA keys of that name, all of them for None."""
@@ -299,6 +313,15 @@ class JwksCache:
         """Start fetching if that is due, and return at once: for a receiver that starts."""
         if self._is_due():
             self._begin()
+
+    def fingerprints(self) -> Iterator[tuple[str, str]]:
+        """Yield the scheme and the fingerprint of each key that serves now; fetches nothing."""
+        keys = self._usable()
+        return keys.fingerprints() if keys else iter(())
+
+    def age(self) -> float | None:
+        """Return the seconds since the set was fetched; None if there never was one."""
+        return None if self._keys is None else self._clock() - self._fetched_at
 
     def ed25519_keys(self) -> Iterator[Ed25519Key]:
         """Return the keys for ``v1a``, then any newer ones to a caller for whom none fits.
@@ -437,6 +460,16 @@ class KeyRing:
     def secrets(self) -> tuple[Secret, ...]:
         """The shared secrets as of now."""
         return self._secrets.secrets if self._secrets else ()
+
+    def fingerprints(self) -> Iterator[tuple[str, str]]:
+        """Yield the scheme and the fingerprint of each key, all of them public."""
+        yield from ((Scheme.V1.value, each.fingerprint) for each in self.secrets)
+        if self._jwks:
+            yield from self._jwks.fingerprints()
+
+    def published_age(self) -> float | None:
+        """Return the seconds since the published keys were fetched; None while there are none."""
+        return self._jwks.age() if self._jwks else None
 
     def ed25519_keys(self) -> Iterator[Ed25519Key]:
         """Return the published keys for ``v1a``; see JwksCache."""

@@ -1,8 +1,11 @@
 """Every metric's name, help and labels: the one place that names them."""
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from gemhooks.events import BY_TYPE
 
@@ -49,6 +52,14 @@ class ReceiverMetrics:
                 registry=registry,
             )
         )
+        self._verified = _Counted(
+            Counter(
+                "gemhooks_webhook_verified_total",
+                "Webhooks whose signature was right, by the key that made it.",
+                ("scheme", "key"),
+                registry=registry,
+            )
+        )
         self._published = _Counted(
             Counter(
                 "gemhooks_publish_total",
@@ -74,12 +85,50 @@ class ReceiverMetrics:
         self._requests.add(known_type(event_type), scheme, outcome)
         self._seconds.observe(seconds)
 
+    def verified(self, scheme: str, key: str) -> None:
+        self._verified.add(scheme, key)
+
     def signature_failed(self, reason: str) -> None:
         self._failures.add(reason)
 
     def published(self, result: str, seconds: float) -> None:
         self._published.add(result)
         self._publish_seconds.observe(seconds)
+
+
+class KeysInUse(Protocol):
+    """What can be told in public of the keys that count now."""
+
+    def fingerprints(self) -> Iterable[tuple[str, str]]:
+        """Scheme and fingerprint of each."""
+        ...
+
+    def published_age(self) -> float | None:
+        """Seconds since the published keys were fetched; None while there are none."""
+        ...
+
+
+class KeyMetrics(Collector):
+    """Which keys count, read whenever somebody asks: they change without us."""
+
+    def __init__(self, registry: CollectorRegistry, keys: KeysInUse) -> None:
+        self._keys = keys
+        registry.register(self)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        found = GaugeMetricFamily(
+            "gemhooks_webhook_key_info",
+            "The keys that webhooks are checked with, by fingerprint.",
+            labels=("scheme", "key"),
+        )
+        for scheme, key in self._keys.fingerprints():
+            found.add_metric((scheme, key), 1)
+        yield found
+        age = self._keys.published_age()
+        if age is not None:
+            yield GaugeMetricFamily(
+                "gemhooks_jwks_age_seconds", "Since the published keys were fetched.", value=age
+            )
 
 
 class WorkerMetrics:

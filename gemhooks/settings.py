@@ -25,6 +25,7 @@ PREFIX = "GEMHOOKS_"
 OTHERS = {
     "gemini_api_key": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "webhook_secret": ("GEMINI_WEBHOOK_SECRET",),
+    "webhook_secret_path": (),  # where webhook_secret was read from, to look there again
 }
 LONGEST_FILE = 1 << 20  # bytes
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -43,7 +44,7 @@ def _schedule(text: Any) -> Any:
 
 
 def _words(text: Any) -> Any:
-    return tuple(re.split(r"[\s,]+", text.strip(" ,\n"))) if isinstance(text, str) else text
+    return tuple(text.replace(",", " ").split()) if isinstance(text, str) else text
 
 
 Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0)]
@@ -65,6 +66,7 @@ class Settings(BaseSettings):
     gemini_base_url: str | None = None
     gemini_timeout: Seconds = 30.0
     webhook_secret: SecretStr = SecretStr("")
+    webhook_secret_path: Path | None = None
 
     host: str = "127.0.0.1"
     port: Port = 8080
@@ -74,6 +76,10 @@ class Settings(BaseSettings):
 
     schemes: Words = ("v1",)
     path_tokens: SecretStr = SecretStr("")
+    jwks_url: str | None = None
+    jwks_wait: Seconds = 2.0  # that a request waits for published keys, at most
+    jwt_audience: Words = ()
+    jwt_issuer: str | None = None
     tolerance: Annotated[int, Field(ge=1, le=3600)] = 300  # seconds
     max_body: Annotated[int, Field(ge=1024, le=8 << 20)] = 1 << 20  # bytes
     publish_timeout: Seconds = 5.0
@@ -125,6 +131,8 @@ def collect(model: type[BaseSettings], env: Mapping[str, str]) -> Iterator[tuple
                 continue
             if path := env.get(name + "_FILE"):
                 yield field, read_secret_file(name + "_FILE", path)
+                if field == "webhook_secret":
+                    yield "webhook_secret_path", path
                 break
             if name in env:
                 yield field, env[name]

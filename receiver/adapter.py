@@ -5,6 +5,9 @@ import io
 import sys
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from concurrent import futures
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -12,7 +15,17 @@ from urllib.parse import unquote_to_bytes
 import structlog
 
 from gemhooks.metrics import ReceiverMetrics
-from receiver.answers import PENDING, Answer, Pending, Record
+from receiver.answers import (
+    ANSWERED,
+    FAILED,
+    GONE,
+    OVERLOADED,
+    PENDING,
+    STOPPING,
+    Answer,
+    Pending,
+    Record,
+)
 
 log = structlog.get_logger()
 
@@ -21,76 +34,103 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Environ = dict[str, Any]
 Headers = list[tuple[str, str]]
+Found = tuple[int, Headers, bytes]
 WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 MARGIN = 1.0  # seconds that the publisher has beyond its own time-out
-READ_TIMEOUT = 30.0  # seconds for a whole body
-ON_LOOP = "/webhooks/gemini"  # all else may wait: for published keys, or for a file's lock
+LINGER = 2.0  # seconds in which a body that nobody wants may still come in
+MAX_UPLOADS = 64 << 20  # bytes of all bodies in memory at once
+WEBHOOKS = "/webhooks/gemini"  # may not block; a request below it may wait for published keys
+READY = "/readyz"  # may wait for a file's lock
+
+
+class Refused(Exception):
+    """A request that the application never sees."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.outcome)
+        self.answer = answer
+
+
+@dataclass(slots=True)
+class Upload:
+    """A body on its way in."""
+
+    chunks: list[bytes] = field(default_factory=list)
+    size: int = 0
+    is_whole: bool = False
 
 
 class AsgiAdapter:
     """Calls *app* on the loop and awaits the message that its view left behind."""
 
-    def __init__(
-        self,
-        app: WsgiApp,
-        metrics: ReceiverMetrics,
-        *,
-        max_body: int,
-        read_timeout: float = READ_TIMEOUT,
-    ) -> None:
+    def __init__(self, app: WsgiApp, metrics: ReceiverMetrics, *, max_body: int) -> None:
         self._app = app
         self._metrics = metrics
         self._max_body = max_body
-        self._read_timeout = read_timeout
+        self._uploads = 0  # bytes
+        self._patient = ThreadPoolExecutor(8, "webhooks")
+        self._probes = ThreadPoolExecutor(1, "probes")  # of its own, so that it never waits long
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await _lifespan(receive, send)
-        elif scope["type"] == "http":
-            await self._http(scope, receive, send)
+        upload = Upload()
+        try:
+            found = await self._respond(scope, receive, upload)
+        finally:
+            self._uploads -= upload.size
+        await _send(send, found, None if upload.is_whole else receive)
 
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _respond(self, scope: Scope, receive: Receive, upload: Upload) -> Found:
         record = Record(self._metrics)
         try:
-            async with asyncio.timeout(self._read_timeout):
-                body = await self._read(scope, receive)
-        except TimeoutError:
-            answer = record.report(Answer(408, "slow"))
-            await _send(send, answer.status, answer.headers(), b"")
-            return
-        if body is not None:
-            await _send(send, *await self._answer(scope, body))
-
-    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
-        """Read at most one chunk beyond the limit; None when the client is gone."""
-        if scope["method"] != "POST" or _declared(scope) > self._max_body:
-            return b""
-        chunks, size, more = [], 0, True
-        while more and size <= self._max_body:
-            event = await receive()
-            if event["type"] == "http.disconnect":
-                return None
-            chunks.append(event.get("body", b""))
-            size, more = size + len(chunks[-1]), event.get("more_body", False)
-        return b"".join(chunks)
-
-    async def _answer(self, scope: Scope, body: bytes) -> tuple[int, Headers, bytes]:
-        try:
-            environ = environ_of(scope, body)
-            if scope["path"] == ON_LOOP:
-                found = call(self._app, environ)
-            else:
-                found = await asyncio.to_thread(call, self._app, environ)
-            pending = environ.get(PENDING)
-            return await _confirmed(pending) if pending else found
+            await self._read(scope, receive, upload)
+            return await self._call(scope, b"".join(upload.chunks))
+        except Refused as refused:
+            answer = refused.answer
+        except asyncio.CancelledError:  # the grace is over: better refused than cut off
+            answer = STOPPING
         except Exception:
             log.exception("adapter_failed")
-            answer = Record(self._metrics).report(Answer(503, "failed"))
-            return answer.status, answer.headers(), b""
+            answer = FAILED
+        if ANSWERED not in scope:
+            record.report(answer)
+        return answer.status, answer.headers(), b""
+
+    async def _read(self, scope: Scope, receive: Receive, upload: Upload) -> None:
+        """Read at most one chunk beyond the limit: the application sees that it is too much."""
+        more = _declared(scope) <= self._max_body
+        while more and upload.size <= self._max_body:
+            event = await receive()
+            if event["type"] == "http.disconnect":
+                raise Refused(GONE)
+            self._keep(event.get("body", b""), upload)
+            more = event.get("more_body", False)
+            upload.is_whole = not more
+
+    def _keep(self, chunk: bytes, upload: Upload) -> None:
+        upload.chunks.append(chunk)
+        upload.size += len(chunk)
+        self._uploads += len(chunk)
+        if self._uploads > MAX_UPLOADS:
+            raise Refused(OVERLOADED)
+
+    async def _call(self, scope: Scope, body: bytes) -> Found:
+        environ = environ_of(scope, body)
+        if pool := self._pool(scope["path"]):
+            loop = asyncio.get_running_loop()
+            found = await loop.run_in_executor(pool, call, self._app, environ)
+        else:
+            found = call(self._app, environ)
+        pending = environ.get(PENDING)
+        return await _confirmed(pending) if pending else found
+
+    def _pool(self, path: str) -> ThreadPoolExecutor | None:
+        if path == READY:
+            return self._probes
+        return self._patient if path.startswith(WEBHOOKS + "/") else None
 
 
-async def _confirmed(pending: Pending) -> tuple[int, Headers, bytes]:
+async def _confirmed(pending: Pending) -> Found:
     if not pending.future.done():
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
@@ -104,7 +144,7 @@ async def _confirmed(pending: Pending) -> tuple[int, Headers, bytes]:
     return answer.status, answer.headers(), b""
 
 
-def call(app: WsgiApp, environ: Environ) -> tuple[int, Headers, bytes]:
+def call(app: WsgiApp, environ: Environ) -> Found:
     """Run a WSGI application to its end."""
     started: list[tuple[str, Headers]] = []
 
@@ -161,18 +201,23 @@ def _add_headers(environ: Environ, scope: Scope) -> None:
         environ[key] = f"{environ[key]},{text}" if key in environ else text
 
 
-async def _send(send: Send, status: int, headers: Headers, body: bytes) -> None:
+async def _send(send: Send, found: Found, unread: Receive | None) -> None:
+    """Answer; what is *unread* is taken in for a while, since closing on it resets the answer."""
+    status, headers, body = found
     raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
     await send({"type": "http.response.start", "status": status, "headers": raw})
+    if unread:
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        await _linger(unread)
+        body = b""
     await send({"type": "http.response.body", "body": body})
 
 
-async def _lifespan(receive: Receive, send: Send) -> None:
-    while True:
-        event = (await receive())["type"]
-        await send({"type": f"{event}.complete"})
-        if event == "lifespan.shutdown":
-            return
+async def _linger(receive: Receive) -> None:
+    with suppress(TimeoutError, asyncio.CancelledError):
+        async with asyncio.timeout(LINGER):
+            while (await receive()).get("more_body"):
+                pass
 
 
 def wait_for_confirm(app: WsgiApp) -> WsgiApp:

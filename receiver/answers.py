@@ -3,6 +3,7 @@
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 import structlog
 
@@ -12,8 +13,10 @@ from gemhooks.metrics import ReceiverMetrics
 log = structlog.get_logger()
 
 PENDING = "gemhooks.pending"  # where in the WSGI environ the view leaves its Pending
+ANSWERED = "gemhooks.answered"  # where in the ASGI scope the connection says that it did
 RETRY_AFTER = "5"  # seconds
 TOO_LARGE = "too_large"
+CLOSING = (413,)  # after which the connection is closed: the rest of the body is not wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,22 @@ class Answer:
             headers.append(("Retry-After", RETRY_AFTER))
         if self.allow:
             headers.append(("Allow", self.allow))
-        if self.status in (408, 413):  # the rest of the body is never read
+        if self.status in CLOSING:
             headers.append(("Connection", "close"))
         return headers
 
+    def encode(self) -> bytes:
+        """The answer as bytes, for a request that never reached the application."""
+        lines = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}"]
+        lines += [f"{name}: {value}" for name, value in self.headers()]
+        return "\r\n".join([*lines, "Connection: close", "\r\n"]).encode()
+
 
 PUBLISHED = Answer(204, "published")
+GONE = Answer(499, "client_gone")  # never sent: nobody is left to read it
+STOPPING = Answer(503, "stopping")
+OVERLOADED = Answer(503, "overloaded", "bodies")
+FAILED = Answer(503, "failed")
 
 
 @dataclass(slots=True)

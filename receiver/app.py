@@ -93,6 +93,7 @@ def _receive(receiver: Receiver, schemes: Collection[Scheme]) -> Response:
     record: Record = g.record
     record.webhook_id, record.event_type = webhook.id, message.type
     record.scheme, record.key = webhook.scheme.value, webhook.key
+    record.metrics.verified(record.scheme, record.key)
     future = receiver.publisher.publish(message)
     request.environ[PENDING] = Pending(future, record, receiver.publish_timeout)
     return Response(status=204)  # the server answers in its place once the future has ended

@@ -1,12 +1,14 @@
 """The composition root of ``python -m receiver``."""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -16,28 +18,61 @@ from prometheus_client import CollectorRegistry
 from gemhooks import logs
 from gemhooks.admin import AdminServer
 from gemhooks.errors import Misconfigured
-from gemhooks.keys import JwksCache, KeyRing, SigningSecrets
-from gemhooks.messages import Broker
-from gemhooks.metrics import ReceiverMetrics
 from gemhooks.queues.connect import connect
 from gemhooks.settings import Settings
-from gemhooks.signing import Scheme
 from receiver.adapter import AsgiAdapter
 from receiver.app import Receiver, create_app
+from receiver.connections import DEFAULT, Connections, Limits
+from receiver.wiring import key_ring, receiver_of
 
 log = structlog.get_logger()
 
 BACKLOG = 2048
-MAX_CONNECTIONS = 1000
-KEEP_ALIVE = 75  # seconds; longer than a load balancer's 60, so that it is the one to close
+SPARE = 64  # file descriptors for all else: broker, admin server, secrets
+LAST_WORD = 1.0  # seconds in which what is left is refused
 
 
 class Server(uvicorn.Server):
-    """uvicorn without its signal handlers: readiness must fall before the port closes."""
+    """uvicorn with an end of our own: nothing that was sent to us is reset."""
+
+    def __init__(self, config: uvicorn.Config, connections: Connections, grace: float) -> None:
+        super().__init__(config)
+        self._connections = connections
+        self._grace = grace
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
+        """Take none: readiness must fall before the port closes."""
         yield
+
+    def drain(self) -> None:
+        """From now on, every answer is the last on its connection."""
+        self._connections.is_draining = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.drain()
+        await asyncio.sleep(0)  # one more round for those who knocked already
+        for listening in (*self.servers, *(sockets or ())):
+            listening.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._grace):
+                await self._all_gone()
+        await self._refuse_the_rest()
+
+    async def _all_gone(self) -> None:
+        state = self.server_state
+        while state.connections or state.tasks:  # noqa: ASYNC110 - plain sets of uvicorn's
+            await asyncio.sleep(0.02)
+
+    async def _refuse_the_rest(self) -> None:
+        tasks = list(self.server_state.tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            log.warning("requests_refused_at_the_end", requests=len(tasks))
+            await asyncio.wait(tasks, timeout=LAST_WORD)
 
 
 def main() -> int:
@@ -74,50 +109,14 @@ async def serve(settings: Settings) -> int:
     try:
         admin.start()
         receiver = receiver_of(settings, keys, broker, registry, ready)
-        await _run(Server(config(receiver, settings)), listener, stop, settings.drain_delay)
+        server = server_of(receiver, grace=settings.grace)
+        await _run(server, listener, stop, settings.drain_delay)
     finally:
         await asyncio.to_thread(broker.close)
         admin.stop()
         listener.close()
     log.info("receiver_stopped")
     return 0
-
-
-def receiver_of(
-    settings: Settings,
-    keys: KeyRing,
-    broker: Broker,
-    registry: CollectorRegistry,
-    ready: Callable[[], bool],
-) -> Receiver:
-    return Receiver(
-        keys=keys,
-        publisher=broker.publisher,
-        metrics=ReceiverMetrics(registry),
-        ready=ready,
-        schemes=schemes_of(settings),
-        path_tokens=tuple(settings.path_tokens.get_secret_value().replace(",", " ").split()),
-        tolerance=settings.tolerance,
-        max_body=settings.max_body,
-        publish_timeout=settings.publish_timeout,
-    )
-
-
-def schemes_of(settings: Settings) -> frozenset[Scheme]:
-    try:
-        return frozenset(Scheme(each) for each in settings.schemes)
-    except ValueError:
-        raise Misconfigured("GEMHOOKS_SCHEMES may name v1, v1a and jwt only.") from None
-
-
-def key_ring(settings: Settings) -> KeyRing:
-    schemes = schemes_of(settings)
-    text = settings.webhook_secret.get_secret_value()
-    secrets = SigningSecrets(text) if Scheme.V1 in schemes else None
-    jwks = JwksCache() if schemes - {Scheme.V1} else None
-    if jwks:
-        jwks.refresh()
-    return KeyRing(secrets, jwks=jwks)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -130,21 +129,32 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def config(receiver: Receiver, settings: Settings) -> uvicorn.Config:
+def server_of(receiver: Receiver, *, grace: float, limits: Limits = DEFAULT) -> Server:
+    limits = replace(limits, connections=min(limits.connections, _descriptors() - SPARE))
+    connections: Any = Connections(receiver.metrics, limits)
     app: Any = AsgiAdapter(create_app(receiver), receiver.metrics, max_body=receiver.max_body)
-    return uvicorn.Config(
+    config = uvicorn.Config(
         app,
-        http="httptools",
+        http=connections,
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=max(1, round(settings.grace)),
+        timeout_keep_alive=limits.keep_alive,
     )
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # what it warns of, we log and count
+    return Server(config, connections, grace)
+
+
+def _descriptors() -> int:
+    """How many files and sockets this process may have open."""
+    if sys.platform == "win32":
+        return 8192
+    import resource  # noqa: PLC0415 - not on every platform
+
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 async def _run(
@@ -155,6 +165,8 @@ async def _run(
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     if stop.is_set():
+        log.info("receiver_draining", seconds=drain_delay)
+        server.drain()
         await asyncio.sleep(drain_delay)  # load balancers see readiness fall first
     stopping.cancel()
     server.should_exit = True

@@ -1,88 +1,259 @@
 """The receiver on a real server, byte by byte."""
 
-import asyncio
-import socket
-from types import SimpleNamespace
-from typing import Any
+import time
+from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
-from gemhooks.keys import KeyRing, SigningSecrets
-from gemhooks.metrics import ReceiverMetrics
 from gemhooks.testing import MemoryPublisher
-from receiver.app import Receiver
-from receiver.server import Server, config
-from tests.receiver.test_answers import BODY, SECRET, signed
+from receiver.connections import Limits
+from tests.receiver.serving import (
+    BODY,
+    PATH,
+    SECRET,
+    Site,
+    read_answer,
+    read_to_end,
+    request,
+    served,
+    signed,
+    status_of,
+)
+from tests.services.waiting import wait_until
 
-HEAD = b"POST /webhooks/gemini HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
-
-
-async def _exchange(publisher: MemoryPublisher, parts: list[bytes]) -> bytes:
-    receiver = Receiver(
-        keys=KeyRing(SigningSecrets(SECRET)),
-        publisher=publisher,
-        metrics=ReceiverMetrics(CollectorRegistry()),
-        max_body=1024,
-    )
-    given: Any = SimpleNamespace(grace=1.0)
-    server = Server(config(receiver, given))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        serving = asyncio.create_task(server.serve([listener]))
-        answer = await _send(port, parts)
-        server.should_exit = True
-        await serving
-    return answer
+CLOSE = {"Connection": "close"}
 
 
-async def _send(port: int, parts: list[bytes]) -> bytes:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    for part in parts:
-        writer.write(part)
-        await writer.drain()
-    answer = await reader.read()
-    writer.close()
-    return answer
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with served(max_body=1024) as site:
+        yield site
 
 
-def exchange(publisher: MemoryPublisher, *parts: bytes) -> bytes:
-    return asyncio.run(_exchange(publisher, list(parts)))
+def chunked(*chunks: bytes) -> bytes:
+    framed = b"".join(b"%x\r\n%b\r\n" % (len(each), each) for each in chunks)
+    return framed + b"0\r\n\r\n"
 
 
-def head(**headers: str) -> bytes:
-    lines = {**signed(BODY), **{k.replace("_", "-"): v for k, v in headers.items()}}
-    return HEAD + "".join(f"{k}: {v}\r\n" for k, v in lines.items()).encode() + b"\r\n"
+def head(**more: str) -> bytes:
+    """A signed head for BODY, whose framing is *more*."""
+    lines = {"Host": "x", **signed(BODY), **{k.replace("_", "-"): v for k, v in more.items()}}
+    text = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    return f"POST {PATH} HTTP/1.1\r\n{text}\r\n".encode()
 
 
-def test_a_chunked_body_arrives_whole() -> None:
-    publisher = MemoryPublisher()
-    chunks = [b"%x\r\n%s\r\n" % (len(c), c) for c in (BODY[:5], BODY[5:])]
+def test_a1_05_a_chunked_body_arrives_whole(site: Site) -> None:
+    third = len(BODY) // 3
+    chunks = chunked(BODY[:third], BODY[third:-third], BODY[-third:])
 
-    answer = exchange(publisher, head(transfer_encoding="chunked"), *chunks, b"0\r\n\r\n")
-
-    assert answer.startswith(b"HTTP/1.1 204")
-    assert publisher.messages[0].body == BODY
+    assert site.status(head(transfer_encoding="chunked"), chunks) == 204
+    assert site.publisher.messages[0].body == BODY
 
 
+def test_a1_04_a_body_may_arrive_in_pieces_that_split_a_character(site: Site) -> None:
+    body = '{"type":"x","data":{"id":"👩‍🚀"}}'.encode()
+    whole = request(body)
+    middle = whole.index("🚀".encode()) + 2
+
+    assert site.status(whole[:middle], whole[middle:]) == 204
+    assert site.publisher.messages[0].body == body
+
+
+@pytest.mark.parametrize("more", [{}, CLOSE], ids=["keep-alive", "close"])
 @pytest.mark.parametrize("framing", ["content-length", "chunked"])
-def test_a_body_beyond_the_limit_is_refused_before_it_ends(framing: str) -> None:
+def test_a_body_beyond_the_limit_is_refused_before_it_ends(
+    site: Site, framing: str, more: dict[str, str]
+) -> None:
     if framing == "chunked":
-        parts = [head(transfer_encoding="chunked"), b"800\r\n" + b"x" * 2048 + b"\r\n"]
+        parts = [head(transfer_encoding="chunked", **more), b"800\r\n" + b"x" * 2048 + b"\r\n"]
     else:
-        parts = [head(content_length="99999999")]
+        parts = [head(content_length="99999999", **more)]
 
-    assert exchange(MemoryPublisher(), *parts).startswith(b"HTTP/1.1 413")
+    assert site.status(*parts) == 413
+    assert site.publisher.messages == []
+    assert site.count("too_large") == 1
 
 
-@settings(max_examples=15, deadline=None)
-@given(value=st.text(st.characters(min_codepoint=33, max_codepoint=255)), body=st.binary())
-def test_garbage_is_never_answered_500(value: str, body: bytes) -> None:
-    lines = f"webhook-signature: v1,{value}\r\ncontent-type: {value}\r\n".encode("latin-1")
-    length = b"content-length: %d\r\n\r\n" % len(body)
+def test_who_sends_too_much_reads_the_answer_instead_of_a_reset(site: Site) -> None:
+    with site.connect() as client:
+        client.sendall(head(content_length=str(8 << 20), **CLOSE))
+        for _ in range(128):
+            client.sendall(b"x" * 65536)
 
-    answer = exchange(MemoryPublisher(), HEAD + lines + length, body)
+        assert status_of(read_to_end(client)) == 413
 
-    assert answer.split(b" ")[1] in (b"400", b"401")
+
+def test_one_connection_carries_many_requests(site: Site) -> None:
+    with site.connect() as client:
+        for _ in range(3):
+            client.sendall(request())
+            assert status_of(read_answer(client)) == 204
+
+    assert len(site.publisher.messages) == 3
+
+
+def test_pipelined_requests_are_answered_in_order(site: Site) -> None:
+    answers = site.exchange(request(), request(method="GET"), request(more=CLOSE))
+
+    assert [int(each[:3]) for each in answers.split(b"HTTP/1.1 ")[1:]] == [204, 405, 204]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"])
+def test_other_methods_are_told_which_is_allowed(site: Site, method: str) -> None:
+    answer = site.exchange(request(method=method, more=CLOSE))
+
+    assert status_of(answer) == 405
+    assert b"allow: POST\r\n" in answer
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"hello\r\n\r\n",
+        b"POST / HTTP/9.9\r\n\r\n",
+        b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET http:// HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_400_one_line_and_one_count(site: Site, garbage: bytes) -> None:
+    with capture_logs() as lines:
+        answer = site.exchange(garbage)
+
+    assert status_of(answer) == 400
+    assert answer.endswith(b"\r\n\r\n")
+    assert [(line["event"], line["outcome"]) for line in lines] == [
+        ("webhook_received", "malformed")
+    ]
+    assert (site.count("malformed"), site.total()) == (1, 1)
+
+
+def test_garbage_after_a_request_does_not_take_its_answer(site: Site) -> None:
+    answer = site.exchange(request() + b"\0garbage\r\n\r\n")
+
+    assert status_of(answer) == 204
+    assert len(site.publisher.messages) == 1
+
+
+def test_an_offer_of_another_protocol_ends_the_connection_not_the_server(site: Site) -> None:
+    """The parser stops at such a head, so the body behind it is never seen."""
+    offer = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAAA"}
+
+    assert status_of(site.exchange(request(more=offer))) == 400
+    assert status_of(site.exchange(request(method="GET", path="/livez", more=offer))) == 200
+    assert site.publisher.messages == []
+
+
+def test_an_endless_head_is_refused(site: Site) -> None:
+    with site.connect() as client:
+        client.sendall(b"POST / HTTP/1.1\r\n" + b"".join(b"x-%d: y\r\n" % n for n in range(20_000)))
+
+        assert status_of(read_answer(client)) == 431
+    assert site.count("too_large") == 1
+
+
+def test_a_client_that_says_nothing_is_let_go() -> None:
+    with served(limits=Limits(head_seconds=0.1)) as site, site.connect() as client:
+        assert read_to_end(client) == b""
+    assert site.total() == 0
+
+
+@pytest.mark.parametrize("part", [b"POST / HT", request()[:60], request()[:-1]])
+def test_a_client_that_stops_half_way_is_answered_408_once(part: bytes) -> None:
+    limits = Limits(head_seconds=0.2, body_seconds=0.2)
+    with served(limits=limits) as site:
+        assert status_of(site.exchange(part)) == 408
+    assert (site.count("slow"), site.total()) == (1, 1)
+
+
+def test_a_client_that_drips_is_let_go_all_the_same() -> None:
+    with served(limits=Limits(head_seconds=0.3)) as site, site.connect() as client:
+        started = time.monotonic()
+        client.sendall(b"POST / HTTP/1.1\r\nx: ")
+        client.settimeout(0.02)
+        found = b""
+        while not found:
+            assert time.monotonic() - started < 20
+            client.sendall(b"x")
+            try:
+                found = client.recv(100)
+            except TimeoutError:
+                continue
+
+    assert status_of(found) == 408
+
+
+def test_a_client_that_hangs_up_half_way_is_counted_once(site: Site) -> None:
+    with site.connect() as client:
+        client.sendall(request()[:-1])
+        wait_until(lambda: site.server.server_state.tasks, "the request is seen")
+
+    wait_until(lambda: site.total() == 1, "it is counted")
+    assert site.count("client_gone") == 1
+
+
+def test_a_flood_of_requests_that_wait_for_no_answer_is_cut_short(site: Site) -> None:
+    answers = site.exchange(request() * 1000)
+
+    assert answers.count(b"HTTP/1.1 204") == answers.count(b"HTTP/1.1 ") <= 20
+    assert len(site.publisher.messages) == answers.count(b"HTTP/1.1 204")
+
+
+def test_a_client_that_never_reads_is_let_go() -> None:
+    ask = request(method="GET", path="/livez")
+    with served(limits=Limits(write_seconds=0.2)) as site, site.connect() as client:
+        state, sent = site.server.server_state, 1
+        client.sendall(ask)
+        deadline = time.monotonic() + 30
+        while state.connections or sent == 1:
+            assert time.monotonic() < deadline
+            if state.total_requests >= sent:
+                client.sendall(ask * 10)
+                sent += 10
+            time.sleep(0.001)
+
+    assert state.total_requests < sent
+
+
+def test_silent_clients_give_way_to_those_who_speak() -> None:
+    with served(limits=Limits(connections=4)) as site:
+        silent = [site.connect() for _ in range(20)]
+        for each in silent[:10]:
+            each.sendall(request()[:-1])
+
+        statuses = [site.status(request()) for _ in range(5)]
+
+        assert statuses == [204] * 5
+        assert len(site.server.server_state.connections) <= 4
+        for each in silent:
+            each.close()
+
+
+def test_where_every_place_is_busy_the_next_is_asked_to_come_again() -> None:
+    publisher = MemoryPublisher(silent=True)
+    with served(publisher, limits=Limits(connections=2), publish_timeout=1.0) as site:
+        busy = [site.connect() for _ in range(2)]
+        for each in busy:
+            each.sendall(request())
+        wait_until(lambda: len(site.server.server_state.tasks) == 2, "both are busy")
+
+        answer = site.exchange()
+
+        assert status_of(answer) == 503
+        assert b"Retry-After: " in answer
+        assert [status_of(read_answer(each)) for each in busy] == [503, 503]
+        for each in busy:
+            each.close()
+    assert site.count("overloaded") == 1
+
+
+def test_the_published_are_those_that_were_signed(site: Site) -> None:
+    assert site.status(request()) == 204
+    assert site.status(request(headers=signed(BODY + b" "))) == 401
+    assert site.status(request(headers=signed(BODY, secret=SECRET[:-4] + "AAAA"))) == 401
+    assert len(site.publisher.messages) == 1
