@@ -3,5 +3,6 @@
 from gemhooks import events
 from gemhooks.consumers import Consumers
 from gemhooks.errors import NotYet, Reject, Retry
+from gemhooks.functions import CallContext, Functions
 
-__all__ = ["Consumers", "NotYet", "Reject", "Retry", "events"]
+__all__ = ["CallContext", "Consumers", "Functions", "NotYet", "Reject", "Retry", "events"]

@@ -11,6 +11,13 @@ E = TypeVar("E", bound=Event)
 Handler = Callable[[E], object]
 
 
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """What a handler may return to say how it ended; the log line shows it."""
+
+    reason: str
+
+
 @dataclass(frozen=True)
 class Subscription:
     """One queue, and which handler takes which event from it."""

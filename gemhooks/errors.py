@@ -9,7 +9,8 @@ GemhooksError
 │   └── LedgerUnavailable  the runner puts the message back for a while, uncounted
 ├── Undecodable          the runner dead-letters the message: it can never be read
 ├── Retry                a handler wants the same message again later
-│   └── NotYet           ... since Gemini has not finished, or does not know the id yet
+│   ├── NotYet           ... since Gemini has not finished, or does not know the id yet
+│   └── AnswerLost       ... since nobody knows whether Gemini took the request
 └── Reject               a handler gives the message up: the runner dead-letters it
     ├── Gone             ... since Gemini says that the resource does not exist
     └── Refused          ... since Gemini refuses our key or our request
@@ -84,6 +85,10 @@ class Retry(GemhooksError):
 
 class NotYet(Retry):
     """What the event speaks of is not there or not finished yet."""
+
+
+class AnswerLost(Retry):
+    """The request was sent and its answer did not come: it may have been carried out."""
 
 
 class Reject(GemhooksError):

@@ -199,6 +199,44 @@ class InteractionFetched(Event, frozen=True):
     data: Fetched
 
 
+class Asked(Resource, frozen=True):
+    """An interaction, and who asks for a look at it."""
+
+    by: str = ""
+
+
+class InteractionWaiting(Event, frozen=True):
+    """Ours: look at that interaction again, for it may wait for functions. Proves nothing."""
+
+    types: ClassVar[tuple[str, ...]] = ("interaction.waiting",)
+    exchange: ClassVar[str] = topology.RESULTS
+    data: Asked
+
+    @property
+    def subject(self) -> str:
+        """A person may ask again and again, and each time counts."""
+        return f"{super().subject}:{self.data.by}"
+
+
+class CalledFunction(Resource, frozen=True):
+    """One call of an interaction (its *id*), and how it ended."""
+
+    call_id: str = ""
+    function: str = ""
+    outcome: str = ""
+    is_error: bool = False
+    result: Any = None  # what the model is told; None where it lies at result_url only
+    result_url: str = ""
+
+
+class FunctionCalled(Event, frozen=True):
+    """Ours: a function was called, and its result is recorded."""
+
+    types: ClassVar[tuple[str, ...]] = ("function.called",)
+    exchange: ClassVar[str] = topology.RESULTS
+    data: CalledFunction
+
+
 KNOWN: tuple[type[Event], ...] = (
     InteractionCompleted,
     InteractionRequiresAction,
@@ -210,6 +248,8 @@ KNOWN: tuple[type[Event], ...] = (
     BatchCancelled,
     VideoGenerated,
     InteractionFetched,
+    InteractionWaiting,
+    FunctionCalled,
 )
 BY_TYPE: dict[str, type[Event]] = {name: event for event in KNOWN for name in event.types}
 # What a type that no release knew is read as, by its first word.

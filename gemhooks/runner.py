@@ -11,7 +11,7 @@ import structlog
 from structlog.contextvars import bound_contextvars
 
 from gemhooks import events
-from gemhooks.consumers import Subscription
+from gemhooks.consumers import Handled, Subscription
 from gemhooks.errors import LedgerUnavailable, NotYet, Reject, Retry, Undecodable
 from gemhooks.logs import redact
 from gemhooks.messages import Claim, Claimed, DeadLetter, Delivery, Ledger, Message
@@ -128,8 +128,8 @@ class Runner:
         handler = self.subscription.handler_of(event)
         if handler is None:
             return dead("misrouted", f"no handler for {message.routing_key} in this queue")
-        handler(event)
-        return DONE
+        said = handler(event)
+        return Outcome(Fate.DONE, said.reason) if isinstance(said, Handled) else DONE
 
     def again(self, message: Message, error: Exception, *, after: float | None) -> Outcome:
         """One more try on the schedule, or the dead letters once it is used up."""

@@ -90,6 +90,12 @@ class Settings(BaseSettings):
     retry_schedule: Schedule = (5.0, 30.0, 120.0, 600.0, 3600.0, 21600.0)
     lease: Seconds = 30.0
 
+    functions: str = ""  # package.module:name of a Functions object
+    functions_for: Annotated[str, Field(pattern="^(known|all)$")] = "known"
+    continue_wait: Seconds = 3600.0  # for the event of a continuation whose answer was lost
+    max_turns: Annotated[int, Field(ge=1)] = 50  # interactions of one chain
+    chain_timeout: Seconds = 7 * 86400.0  # from a chain's first turn to its last
+
     log_format: Annotated[str, Field(pattern="^(auto|json|console)$")] = "auto"
     log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
 

@@ -58,7 +58,11 @@ def first_hop(seconds: float) -> tuple[int, int]:
 
 # All of them, those too that Gemini invents tomorrow, so that each leaves its record.
 INTERACTIONS = Queue("gemhooks.interactions", ((EVENTS, "interaction.*"),))
-FUNCTIONS = Queue("gemhooks.functions", ((EVENTS, "interaction.requires_action"),))
+FUNCTIONS = Queue(
+    "gemhooks.functions",
+    # The second is ours: look again, a person decided or another worker saw that it waits.
+    ((EVENTS, "interaction.requires_action"), (RESULTS, "interaction.waiting")),
+)
 BATCHES = Queue("gemhooks.batches", ((EVENTS, "batch.*"),))
 VIDEOS = Queue("gemhooks.videos", ((EVENTS, "video.*"),))
 

@@ -5,6 +5,7 @@ from gemhooks.consumers import Consumers
 from gemhooks.gemini import Gemini
 from gemhooks.results import ResultsStore
 from gemhooks.settings import Settings
+from workers.calling import function_caller
 from workers.wiring import built_in_consumers
 
 
@@ -17,7 +18,11 @@ def build(parts: service.Parts) -> Consumers:
     )
     results = ResultsStore(settings.results_url)
     return built_in_consumers(
-        gemini.interactions, results, parts.broker.publisher, parts.ledgers.jobs
+        gemini.interactions,
+        results,
+        parts.broker.publisher,
+        parts.ledgers.jobs,
+        function_caller(parts, gemini),
     )
 
 

@@ -11,6 +11,7 @@ import structlog
 
 from gemhooks import events, topology
 from gemhooks.errors import NotYet, PublishFailed, Retry
+from gemhooks.functions.resuming import look_again
 from gemhooks.gemini import FetchedInteraction
 from gemhooks.messages import Message, Publisher
 from workers import answers
@@ -49,6 +50,8 @@ class InteractionFetcher:
         url = self.results.write("interactions", event.data.id, "json", fetched.raw)
         if status == "completed":
             self._announce(_fetched_message(event, fetched, url))
+        elif status == "requires_action":  # the functions worker's; its own event may be late
+            self._announce(look_again(event.data.id, by="interactions"))
         self._record(event, fetched, status)
 
     def _announce(self, message: Message) -> None:

@@ -1,8 +1,10 @@
 """What the built-in consumers need of the world, as protocols."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from gemhooks.gemini import FetchedInteraction
+from gemhooks.ledger import Job
 
 
 class InteractionReader(Protocol):
@@ -10,6 +12,14 @@ class InteractionReader(Protocol):
 
     def get(self, interaction_id: str, /) -> FetchedInteraction:
         """Fetch it whole; NotYet, Retry or Refused where that cannot be."""
+        ...
+
+
+class InteractionStarter(Protocol):
+    """Gemini's interactions, for those who continue one."""
+
+    def create(self, **wanted: Any) -> FetchedInteraction:
+        """Start one; AnswerLost where nobody knows whether it did, Retry or Refused where not."""
         ...
 
 
@@ -34,6 +44,31 @@ class JobRecorder(Protocol):
         error_code: str = "",
         error_message: str = "",
         user_metadata: dict[str, Any] | None = None,
+    ) -> object:
+        """Note the last state; LedgerUnavailable while the database is away."""
+        ...
+
+
+class JobReader(Protocol):
+    """Looks a job up."""
+
+    def get(self, kind: str, id: str, /) -> Job | None:  # noqa: A002 - Google's word
+        ...
+
+
+class JobBook(JobReader, Protocol):
+    """The memory of jobs, for those who start some."""
+
+    def record(
+        self,
+        kind: str,
+        id: str,  # noqa: A002 - Google's word
+        state: str,
+        *,
+        event_type: str = "",
+        user_metadata: Mapping[str, Any] | None = None,
+        ours: bool = False,
+        request: Mapping[str, Any] | None = None,
     ) -> object:
         """Note the last state; LedgerUnavailable while the database is away."""
         ...

@@ -3,22 +3,33 @@
 from gemhooks import events, topology
 from gemhooks.consumers import Consumers
 from gemhooks.messages import Publisher
+from workers.calling import unserved
+from workers.chains import Noticing
+from workers.functions import FunctionCaller
 from workers.interactions import InteractionFetcher
 from workers.ports import InteractionReader, JobRecorder, Results
 from workers.records import EventRecorder
 
 
 def built_in_consumers(
-    interactions: InteractionReader, results: Results, publisher: Publisher, jobs: JobRecorder
+    interactions: InteractionReader,
+    results: Results,
+    publisher: Publisher,
+    jobs: JobRecorder,
+    functions: FunctionCaller | None = None,
 ) -> Consumers:
-    """All of them; requires_action, batches and videos are recorded only."""
+    """All of them; batches and videos are recorded only, and so are calls without functions."""
     fetcher = InteractionFetcher(interactions, results, publisher, jobs)
     recorder = EventRecorder(jobs)
     consumers = Consumers(once_per_resource=True)
     queue = topology.INTERACTIONS.name
-    consumers.add(events.InteractionCompleted, fetcher.fetch, queue=queue)
-    consumers.add(events.InteractionEvent, recorder.record, queue=queue)
-    consumers.add(events.InteractionRequiresAction, recorder.record, queue=topology.FUNCTIONS.name)
+    noticing = Noticing(functions.chains if functions else None)
+    consumers.add(events.InteractionCompleted, noticing.before(fetcher.fetch), queue=queue)
+    consumers.add(events.InteractionEvent, noticing.before(recorder.record), queue=queue)
+    queue = topology.FUNCTIONS.name
+    asked = functions.run if functions else recorder.record
+    consumers.add(events.InteractionRequiresAction, asked, queue=queue)
+    consumers.add(events.InteractionWaiting, functions.run if functions else unserved, queue=queue)
     consumers.add(events.BatchEvent, recorder.record, queue=topology.BATCHES.name)
     consumers.add(events.VideoEvent, recorder.record, queue=topology.VIDEOS.name)
     return consumers

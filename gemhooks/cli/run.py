@@ -1,6 +1,5 @@
 """Run parts of the system: receiver, workers, consume, up."""
 
-import importlib
 import os
 import sys
 from pathlib import Path
@@ -8,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from gemhooks import entry
+from gemhooks import entry, loading
 from gemhooks.cli import children
 from gemhooks.cli.children import Children, Program
 from gemhooks.consumers import Consumers
-from gemhooks.errors import Misconfigured
 
 
 def receiver() -> None:
@@ -46,19 +44,7 @@ def consume(
 
 def load(target: str) -> Consumers:
     """The Consumers object that ``module:name`` names; Misconfigured if there is none."""
-    module_name, _, name = target.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name != module_name.partition(".")[0] and error.name != module_name:
-            raise  # a mistake inside the module: its traceback is what the author needs
-        raise Misconfigured(f"there is no module {module_name!r} in {Path.cwd()}.") from None
-    found = getattr(module, name or "consumers", None)
-    if not isinstance(found, Consumers):
-        raise Misconfigured(
-            f"{module_name} has no Consumers object called {name or 'consumers'!r}."
-        )
-    return found
+    return loading.load(target, Consumers, default="consumers")
 
 
 def merge(several: list[Consumers]) -> Consumers:

@@ -41,6 +41,7 @@ class Function:
     signature: Signature
     timeout: float
     effect: Effect
+    approval: bool = False  # a person says yes to each call before it runs
 
     def declaration(self) -> dict[str, Any]:
         """What ``interactions.create(tools=...)`` takes."""
@@ -56,6 +57,14 @@ class Function:
         """Check, run and convert, all under one deadline; DeadlinePassed if it goes on."""
         grace = CANCELLING if inspect.iscoroutinefunction(self.body) else 0.0
         return within(self.timeout, lambda: self._attempt(call, context, max_result), grace=grace)
+
+    def refusal(self, call: Call) -> Answer | None:
+        """What the model is told of arguments that don't fit; None where they do."""
+        try:
+            check(self.signature, call.arguments)
+        except BadArguments as error:
+            return Answer(str(error), Outcome.BAD_ARGUMENTS)
+        return None
 
     def late(self) -> Answer:
         """What the model is told where the deadline passed."""
@@ -103,21 +112,26 @@ class Functions:
         *,
         timeout: float = 30.0,
         effect: Effect | Literal["once", "idempotent"] = Effect.ONCE,
+        approval: bool = False,
         name: str | None = None,
     ) -> Callable[[F], F]:
         """Decorate a function that a model may call; it stays as it is.
 
+        *effect*: "once" is never run again where a crash hides whether it ran; "idempotent" is.
+        With *approval* every call waits for ``gemhooks calls approve`` or ``reject``.
         Raises ValueError or TypeError, naming the function, where it can't be offered.
         """
 
         def register(body: F) -> F:
             own = str(getattr(body, "__name__", ""))
-            self._add(body, own if name is None else name, timeout, effect)
+            self._add(body, own if name is None else name, timeout, effect, approval=approval)
             return body
 
         return register
 
-    def _add(self, body: Callable[..., Any], name: str, timeout: float, effect: str) -> None:
+    def _add(
+        self, body: Callable[..., Any], name: str, timeout: float, effect: str, *, approval: bool
+    ) -> None:
         if not _NAME.fullmatch(name):
             raise ValueError(f"function {name!r}: the API takes letters, digits, _; at most 64")
         if name in self._by_name:
@@ -127,7 +141,7 @@ class Functions:
         if effect not in list(Effect):
             raise ValueError(f"function {name!r}: effect is once or idempotent, not {effect!r}")
         signature = signatures.read(body, name)
-        self._by_name[name] = Function(name, body, signature, timeout, Effect(effect))
+        self._by_name[name] = Function(name, body, signature, timeout, Effect(effect), approval)
 
     def declarations(self) -> list[dict[str, Any]]:
         """All functions, for ``interactions.create(tools=...)``."""
@@ -142,10 +156,14 @@ class Functions:
         """
         return Result.of(call.id, call.name, self._answer(call, context, declared))
 
+    def refusal(self, call: Call, *, declared: Collection[str] | None = None) -> Result | None:
+        """The answer to a call that never gets to run a function; None for one that would."""
+        answer = self._unknown(call, declared) or self._by_name[call.name].refusal(call)
+        return None if answer is None else Result.of(call.id, call.name, answer)
+
     def _answer(self, call: Call, context: CallContext, declared: Collection[str] | None) -> Answer:
-        known = [each for each in self._by_name if declared is None or each in declared]
-        if call.name not in known:
-            return _unknown(call.name, known)
+        if unknown := self._unknown(call, declared):
+            return unknown
         function = self._by_name[call.name]
         try:
             return function.answer(call, context, self._max_result)
@@ -154,6 +172,10 @@ class Functions:
             return function.late()
         except RuntimeError as error:  # no thread to be had; the function has not begun
             return Answer(explain(error, LONGEST_ERROR), Outcome.FAILED)
+
+    def _unknown(self, call: Call, declared: Collection[str] | None) -> Answer | None:
+        known = [each for each in self._by_name if declared is None or each in declared]
+        return None if call.name in known else _unknown(call.name, known)
 
     def _abandon(self) -> None:
         with self._lock:

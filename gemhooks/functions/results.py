@@ -19,9 +19,12 @@ class Outcome(StrEnum):
     TIMEOUT = "timeout"
     UNSERIALISABLE = "unserialisable"
     TOO_LARGE = "too_large"  # it worked, and the model sees the beginning of the result
+    REJECTED = "rejected"  # a person did not allow it
+    RESOLVED = "resolved"  # a person said what it did
+    GIVEN_UP = "given_up"  # nobody knows what it did, and a person let it be
 
 
-FINE = frozenset({Outcome.OK, Outcome.TOO_LARGE})
+FINE = frozenset({Outcome.OK, Outcome.TOO_LARGE, Outcome.RESOLVED})
 
 
 @dataclass(frozen=True, slots=True)

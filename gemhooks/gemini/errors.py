@@ -5,13 +5,15 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from gemhooks.errors import GemhooksError, Gone, NotYet, Refused, Retry
+from gemhooks.errors import AnswerLost, GemhooksError, Gone, NotYet, Refused, Retry
 
 LONGEST_WAIT = 3600.0  # seconds; a server may not put us to sleep for longer
 LONGEST_TEXT = 300  # characters of a server's text that go into an error
-OK, REQUEST_TIMEOUT, TOO_MANY, SERVER_ERROR = 200, 408, 429, 500
+OK, TOO_MANY, SERVER_ERROR = 200, 429, 500
+TIMEOUTS = (408, 504)  # a gateway gave up; what is behind it may have gone on
 NOT_FOUND, GONE, KEY_REFUSED = 404, 410, (401, 403)
 MALFORMED = "malformed answer"
+NEVER_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout")  # httpx's: no connection was had
 TRANSPORTS = (
     "google",
     "httpx",
@@ -31,24 +33,32 @@ def ours(error: Exception, *, key: str) -> GemhooksError | None:
     if isinstance(error, GemhooksError):
         return error
     if isinstance(error, ArithmeticError):  # the client's own, over "Retry-After: inf" (tried)
-        return Retry(MALFORMED)
+        return AnswerLost(MALFORMED)
     if isinstance(error, TypeError | ValueError):
         return Refused(f"google-genai refuses to send the request ({type(error).__name__})")
     if isinstance(error, OSError) or type(error).__module__.split(".")[0] in TRANSPORTS:
-        return Retry(f"Gemini cannot be reached ({type(error).__name__})")
+        return _unreached(error)
     return None
+
+
+def _unreached(error: Exception) -> Retry:
+    reason = f"Gemini cannot be reached ({type(error).__name__})"
+    # Google's own error hides the transport's behind it.
+    sent = not {type(each).__name__ for each in (error, error.__cause__)} & {*NEVER_SENT}
+    return AnswerLost(reason) if sent else Retry(reason)
 
 
 def of_status(status: int, headers: Mapping[str, str], body: object, *, key: str) -> GemhooksError:
     """What an answer of *status* means; *body* is parsed JSON or anything else."""
     if status == OK:
-        return Retry(MALFORMED)
+        return AnswerLost(MALFORMED)
     if status == NOT_FOUND:
         return NotYet("not_found")
     if status == GONE:
         return Gone("Gemini says that it is gone (410)")
-    if status in (REQUEST_TIMEOUT, TOO_MANY) or status >= SERVER_ERROR:
-        return Retry(f"Gemini answered {status}", after=_retry_after(headers))
+    if status in (*TIMEOUTS, TOO_MANY) or status >= SERVER_ERROR:
+        kind = AnswerLost if status in TIMEOUTS else Retry
+        return kind(f"Gemini answered {status}", after=_retry_after(headers))
     if status in KEY_REFUSED:
         return Refused(f"Gemini refuses our API key for this ({status})")
     return Refused(f"Gemini answered {status}: {_text(body, key=key)}")

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from gemhooks.errors import NotYet, Refused, Retry
+from gemhooks.errors import AnswerLost, NotYet, Refused
 from gemhooks.gemini.client import Connection, segment
 from gemhooks.gemini.errors import MALFORMED
 
@@ -41,7 +41,8 @@ class Interactions:
     def create(self, **wanted: Any) -> FetchedInteraction:
         """Start an interaction; sent once, whatever happens.
 
-        Retry here means "perhaps it was started": Gemini has no idempotency key.
+        AnswerLost means "perhaps it was started": Gemini has no idempotency key. Every other error
+        means that it was not.
         """
         try:
             raw = self._connection.call(
@@ -58,8 +59,8 @@ def _interaction(raw: bytes, *, expected: str | None = None) -> FetchedInteracti
     try:
         parsed = orjson.loads(raw)
     except (orjson.JSONDecodeError, RecursionError):
-        raise Retry(MALFORMED) from None
+        raise AnswerLost(MALFORMED) from None
     found = parsed.get("id") if isinstance(parsed, dict) else None
     if not isinstance(found, str) or not found or found != (expected or found):
-        raise Retry(MALFORMED)
+        raise AnswerLost(MALFORMED)
     return FetchedInteraction(found, raw, parsed)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from gemhooks.ledger.calls import Calls
+from gemhooks.ledger.continuations import Continuations
 from gemhooks.ledger.database import Database, connect
 from gemhooks.ledger.handled import LEASE, DatabaseLedger
 from gemhooks.ledger.jobs import KINDS, Job, Jobs
@@ -11,6 +13,8 @@ from gemhooks.ledger.results import Result, Results
 
 __all__ = [
     "KINDS",
+    "Calls",
+    "Continuations",
     "DatabaseLedger",
     "Job",
     "Jobs",
@@ -29,6 +33,8 @@ class Ledgers:
     handled: DatabaseLedger
     jobs: Jobs
     results: Results
+    calls: Calls
+    continuations: Continuations
     database: Database
 
     def close(self) -> None:
@@ -49,5 +55,10 @@ def open_ledger(url: str, *, lease: float = LEASE) -> Ledgers:
         database.close()
         raise
     return Ledgers(
-        DatabaseLedger(database, lease=lease), Jobs(database), Results(database), database
+        DatabaseLedger(database, lease=lease),
+        Jobs(database),
+        Results(database),
+        Calls(database),
+        Continuations(database),
+        database,
     )

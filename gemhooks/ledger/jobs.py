@@ -30,6 +30,7 @@ TERMINAL = frozenset(
         "expired",
         "incomplete",
         "budget_exceeded",
+        "continued",  # its calls were answered: another interaction goes on
     )
 )
 
@@ -54,6 +55,7 @@ class Job:
     misses: int = 0  # how often in a row Gemini did not know it
     trouble: str | None = None  # stuck or vanished, by the reconciler's word
     reported: str | None = None  # the event type that the reconciler published
+    request: dict[str, Any] | None = None
 
 
 class Jobs:
@@ -78,6 +80,7 @@ class Jobs:
         user_metadata: Mapping[str, Any] | None = None,
         expected_at: float | None = None,
         ours: bool = False,
+        request: Mapping[str, Any] | None = None,
     ) -> Job:
         """Write what was learned and return the job as it is now.
 
@@ -96,6 +99,7 @@ class Jobs:
             "user_metadata": None if user_metadata is None else dict(user_metadata),
             "expected_at": expected_at,
             "ours": ours,
+            "request": None if request is None else dict(request),
         }
         return self._database.write(lambda connection: _upsert(connection, row))
 
@@ -154,7 +158,7 @@ def _upsert(connection: sa.Connection, row: dict[str, Any]) -> Job:
     return _job(connection.execute(statement.returning(*_COLUMNS)).one())
 
 
-_LEARNED = ("user_metadata", "expected_at")
+_LEARNED = ("user_metadata", "expected_at", "request")
 _OF_THE_STATE = (
     "state",
     "event_type",

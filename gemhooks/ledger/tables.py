@@ -52,6 +52,7 @@ jobs = sa.Table(
     sa.Column("misses", sa.Integer, nullable=False, server_default="0"),  # 404s in a row
     sa.Column("trouble", sa.Text),
     sa.Column("reported", sa.Text),  # the event type that was published in Gemini's place
+    sa.Column("request", sa.JSON(none_as_null=True)),  # what must be sent again to continue it
     sa.Index("ix_jobs_state", "state", "updated_at"),
     sa.Index("ix_jobs_ended_at", "ended_at"),
     # Only what runs, so that the reconciler finds it among all that ended.
@@ -73,4 +74,53 @@ results = sa.Table(
     sa.Column("bytes", sa.BigInteger, nullable=False),
     sa.Column("stored_at", sa.Double, nullable=False),
     sa.Index("ix_results_stored_at", "stored_at"),
+)
+
+# On SQLite only INTEGER counts up by itself.
+Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+
+calls = sa.Table(
+    "function_calls",
+    metadata,
+    sa.Column("id", Number, primary_key=True, autoincrement=True),
+    sa.Column("interaction_id", sa.Text, nullable=False),
+    sa.Column("call_id", sa.Text, nullable=False),
+    sa.Column("function", sa.Text, nullable=False),
+    sa.Column("arguments", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("starts", sa.Integer, nullable=False),
+    sa.Column("lease_until", sa.Double, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("is_error", sa.Boolean, nullable=False),
+    sa.Column("result", sa.JSON(none_as_null=True)),
+    sa.Column("result_url", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("started_at", sa.Double),
+    sa.Column("ended_at", sa.Double),
+    sa.UniqueConstraint("interaction_id", "call_id", name="uq_function_calls_call"),
+    sa.Index("ix_function_calls_state", "state", "ended_at"),
+    sqlite_autoincrement=True,
+)
+
+continuations = sa.Table(
+    "continuations",
+    metadata,
+    sa.Column("id", Number, primary_key=True, autoincrement=True),
+    sa.Column("interaction_id", sa.Text, nullable=False),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("lease_until", sa.Double, nullable=False),
+    sa.Column("lost_at", sa.Double),
+    sa.Column("successor_id", sa.Text),
+    sa.Column("root_id", sa.Text, nullable=False),
+    sa.Column("turn", sa.Integer, nullable=False),
+    sa.Column("chain_started_at", sa.Double, nullable=False),
+    sa.Column("error", sa.Text, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("updated_at", sa.Double, nullable=False),
+    sa.UniqueConstraint("interaction_id", name="uq_continuations_interaction"),
+    sa.UniqueConstraint("key", name="uq_continuations_key"),
+    sa.Index("ix_continuations_successor", "successor_id"),
+    sa.Index("ix_continuations_state", "state", "updated_at"),
+    sqlite_autoincrement=True,
 )

@@ -190,7 +190,6 @@ def test_an_unfinished_interaction_is_waited_for_and_nothing_is_recorded(
         "cancelled",
         "incomplete",
         "budget_exceeded",
-        "requires_action",
         "requires_continuation",
         "idle",
     ],
@@ -208,6 +207,17 @@ def test_another_end_is_kept_and_recorded_under_its_name_and_not_announced(
     assert it.jobs.rows[0]["state"] == status
     assert it.jobs.rows[0]["error_code"] == "3"
     assert len(it.jobs.rows[0]["error_message"]) == 300
+
+
+def test_one_that_waits_for_functions_is_handed_to_who_runs_them(tmp_path: Path) -> None:
+    it = bench(tmp_path, interaction(status="requires_action"))
+
+    it.fetcher.fetch(completed())
+
+    exchange, message = it.publisher.published[0]
+    assert (exchange, message.type) == (topology.RESULTS, "interaction.waiting")
+    assert events.parse(message.body).data.id == "int_1"
+    assert it.jobs.rows[0]["state"] == "requires_action"
 
 
 @pytest.mark.parametrize("status", ["brand_new", "COMPLETED", "", None, 7, ["completed"], {}])
