@@ -128,16 +128,21 @@ def _parse_secrets(text: str, source: str) -> list[Secret]:
 
 
 def files_of(path: Path | None) -> list[Path]:
-    """The files that hold secrets: *path* itself, or what lies in that folder, by name."""
+    """The files that hold secrets: *path* itself, or what lies in that folder, newest first.
+
+    After a rotation most requests are signed with the newest, and where Gemini signs with several
+    it is the newest that counts as the one that verified.
+    """
     if path is None:
         return []
     try:
         if not path.is_dir():
             return [path]
-        entries = sorted(path.iterdir())
+        entries = [one for one in sorted(path.iterdir()) if not one.name.startswith(".")]
+        files = [one for one in entries if one.is_file()]
+        return sorted(files, key=lambda one: -one.stat().st_mtime_ns)
     except OSError as error:
         _unreadable(path, error)
-    return [one for one in entries if not one.name.startswith(".") and one.is_file()]
 
 
 def _read(file: Path) -> str:

@@ -15,6 +15,8 @@ from gemhooks import keys, signing
 from gemhooks.errors import Misconfigured
 from gemhooks.signing import Secret
 
+ASIDE = ".gemhooks-aside-"  # what receivers skip, for its leading dot
+
 
 @dataclass(frozen=True)
 class Held:
@@ -57,7 +59,7 @@ class SecretPlace:
         """Misconfigured if a secret could not be saved: better before there is one."""
         self.held()
         try:
-            handle, name = tempfile.mkstemp(dir=self.folder, prefix=".gemhooks-")
+            handle, name = tempfile.mkstemp(dir=self.folder, prefix=ASIDE)
             os.close(handle)
             Path(name).unlink()
         except OSError as error:
@@ -84,6 +86,11 @@ class SecretPlace:
             older = path.read_text("utf-8-sig").split() if path.exists() else []
             write_privately(path, "\n".join([secret, *older]) + "\n")
         return Held(mark, signing.truncated(key), path)
+
+    def sweep(self) -> None:
+        """Remove what a crash left half-written; it may hold a secret that nobody needs."""
+        for aside in self.folder.glob(f"{ASIDE}*"):
+            aside.unlink(missing_ok=True)
 
     def forget(self, fingerprint: str) -> bool:
         """Remove that secret; whether it was here."""
@@ -116,7 +123,7 @@ def _fingerprint(text: str) -> str:
 
 def write_privately(path: Path, text: str) -> None:
     """Put *text* at *path*, whole or not at all, readable by its owner only."""
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".gemhooks-")  # mode 0600
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=ASIDE)  # mode 0600
     try:
         with open(handle, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
             _hand_over(handle, path)

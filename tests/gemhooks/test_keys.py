@@ -79,9 +79,13 @@ class TestSigningSecrets:
             with pytest.raises(Misconfigured):
                 SigningSecrets(path=tmp_path / name)
 
-    def test_a_folder_gives_all_its_files_but_hidden_ones(self, tmp_path: Path) -> None:
-        (tmp_path / "a").write_text(ONE + "\n")
+    def test_a_folder_gives_all_its_files_but_hidden_ones_the_newest_first(
+        self, tmp_path: Path
+    ) -> None:
         (tmp_path / "b").write_text(TWO)
+        os.utime(tmp_path / "b", (1, 1))
+        (tmp_path / "a").write_text(ONE + "\n")
+        os.utime(tmp_path / "a", (2, 2))
         (tmp_path / ".hidden").write_text("not a secret")
         (tmp_path / "folder").mkdir()
         assert keys_of(SigningSecrets(path=tmp_path)) == [decode_secret(ONE), decode_secret(TWO)]

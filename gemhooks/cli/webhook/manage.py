@@ -11,8 +11,8 @@ from gemhooks.cli.webhook.shared import (
     IdArgument,
     SaveTo,
     ShowSecret,
-    place_for,
     row,
+    saving_place,
     webhooks,
 )
 from gemhooks.errors import Misconfigured, Retry
@@ -39,7 +39,7 @@ def create(
 ) -> None:
     """Create a webhook; its secret is saved or shown now or never."""
     events, uri = wishes.check_events(event or [wishes.ALL]), wishes.check_uri(uri)
-    place = place_for(save_to, show_secret=show_secret)
+    place = None if show_secret and not save_to else saving_place(save_to)
     with webhooks() as api:
         try:
             webhook = api.create(uri=uri, events=events, name=name)

@@ -57,16 +57,15 @@ def webhooks() -> Iterator[Webhooks]:
         gemini.close()
 
 
-def place_for(save_to: str, *, show_secret: bool) -> SecretPlace | None:
+def saving_place(save_to: str) -> SecretPlace:
     """Where the new secret goes, tried before there is one; Misconfigured if nowhere."""
-    if not save_to and not show_secret:
+    if not save_to:
         raise Misconfigured(
             "Gemini shows the secret once: say where it goes with --save-to FOLDER/"
             f" (or {SECRET_FILE}), or print it with --show-secret."
         )
-    place = SecretPlace.at(save_to) if save_to else None
-    if place:
-        place.check()
+    place = SecretPlace.at(save_to)
+    place.check()
     return place
 
 

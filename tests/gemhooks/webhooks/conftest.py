@@ -18,10 +18,16 @@ Run = Callable[..., Result]
 @pytest.fixture
 def gemini(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
     with Simulator(delay=0.01, retry_base=0.05) as simulator:
-        monkeypatch.setenv("GEMHOOKS_GEMINI_BASE_URL", simulator.url)
-        monkeypatch.setenv("GEMINI_API_KEY", "AIzaTheKeyThatNobodyMaySee")
-        monkeypatch.delenv("GEMINI_WEBHOOK_SECRET_FILE", raising=False)
+        point_at(simulator, monkeypatch)
         yield simulator
+
+
+def point_at(simulator: Simulator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command talk to *simulator*, whatever the developer's own settings are."""
+    monkeypatch.setenv("GEMHOOKS_GEMINI_BASE_URL", simulator.url)
+    monkeypatch.setenv("GEMINI_API_KEY", "AIzaTheKeyThatNobodyMaySee")
+    for name in ("GEMINI_WEBHOOK_SECRET", "GEMINI_WEBHOOK_SECRET_FILE", "GEMHOOKS_RECEIVERS"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
