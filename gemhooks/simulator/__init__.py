@@ -2,7 +2,7 @@
 
 from gemhooks.simulator.faults import Faults
 from gemhooks.simulator.plans import BatchPlan, VideoPlan
-from gemhooks.simulator.scripts import Call, CallFunctions, Fail, Say, Script
+from gemhooks.simulator.scripts import Call, CallFunctions, Fail, Say, Script, Show
 from gemhooks.simulator.server import Simulator, serve
 from gemhooks.simulator.variants import Variants
 
@@ -14,6 +14,7 @@ __all__ = [
     "Faults",
     "Say",
     "Script",
+    "Show",
     "Simulator",
     "Variants",
     "VideoPlan",

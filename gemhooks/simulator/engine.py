@@ -5,12 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gemhooks.simulator import samples
 from gemhooks.simulator.announcer import Announcer
 from gemhooks.simulator.refusals import invalid
 from gemhooks.simulator.schedule import Schedule
-from gemhooks.simulator.scripts import CallFunctions, Fail, Say, Turn, find, spoken
+from gemhooks.simulator.scripts import CallFunctions, Fail, Say, Show, Turn, find, spoken
 from gemhooks.simulator.state import Interaction, Request, State, Step
 
+ANNOUNCED = frozenset({"completed", "failed", "requires_action", "cancelled"})
 # What may stand in an input list without being a step of its own.
 CONTENT_TYPES = frozenset({"text", "image", "audio", "video", "document"})
 
@@ -50,22 +52,25 @@ class Engine:
         previous = self._previous(request)
         if previous is not None and previous.status == "requires_action":
             check_results(previous, steps)
-            return Interaction(request, previous.script, previous.turn + 1, steps=steps)
+            return begun(Interaction(request, previous.script, previous.turn + 1, steps=steps))
         if results_in(steps):
             raise invalid("There is no function call to answer.")
-        return Interaction(request, find(self._state.scripts, text_of(steps)), steps=steps)
+        script = find(self._state.scripts, text_of(steps))
+        return begun(Interaction(request, script, steps=steps))
 
     def _previous(self, request: Request) -> Interaction | None:
         if request.previous_interaction_id is None:
             return None
         previous = self._state.interactions.get(request.previous_interaction_id)
-        if previous.status == "in_progress":
+        if previous.is_open:
             raise invalid(f"Interaction {previous.id} is still in progress.")
         return previous
 
     def _finish(self, interaction_id: str) -> None:
         finished = self._state.finish_interaction(interaction_id, play)
-        if finished is not None and finished.request.background:
+        if finished is None or not finished.request.background:
+            return
+        if finished.status in ANNOUNCED and finished.script.turn(finished.turn).announce:
             self._announce(finished)
 
     def _announce(self, interaction: Interaction) -> None:
@@ -78,6 +83,12 @@ def check(request: Request) -> None:
         raise invalid("Exactly one of 'model' and 'agent' is required.")
     if request.webhook_config is not None and not request.background:
         raise invalid("'webhook_config' requires 'background' to be true.")
+    if not request.store and (request.background or request.previous_interaction_id):
+        raise invalid("'store' must be true for background and for chained interactions.")
+
+
+def begun(interaction: Interaction) -> Interaction:
+    return replace(interaction, status=interaction.script.turn(interaction.turn).status_before)
 
 
 def play(interaction: Interaction) -> Interaction:
@@ -85,10 +96,13 @@ def play(interaction: Interaction) -> Interaction:
     turn: Turn = interaction.script.turn(interaction.turn)
     match turn:
         case Fail():
-            errors = ({"code": turn.code, "message": turn.message},)
+            errors = ({"code": str(turn.code), "message": turn.message},)
             return replace(interaction, status="failed", errors=errors)
         case CallFunctions():
             return _with_steps(interaction, "requires_action", call_steps(turn))
+        case Show():
+            shown = (*turn.steps, *(samples.STEPS if turn.samples else ()))
+            return replace(_with_steps(interaction, turn.status, shown), extra_events=turn.events)
         case Say():
             text = spoken(turn, results_in(interaction.steps))
             return _with_steps(interaction, "completed", [output_step(text)])
@@ -150,5 +164,5 @@ def data_of(interaction: Interaction) -> dict[str, Any]:
     data: dict[str, Any] = {"id": interaction.id}
     if interaction.errors:
         error = interaction.errors[0]
-        data |= {"error_code": error["code"], "error_message": error["message"]}
+        data |= {"error_code": int(error["code"]), "error_message": error["message"]}
     return data

@@ -18,6 +18,9 @@ class Faults:
     not_found_first: int = 0  # the first GETs of each interaction answer 404
     rate_limit_first: int = 0  # the next requests to the API answer 429
     retry_after: int = 1  # seconds, as the 429 says
+    stream_cut_after: int = 0  # events, then a stream breaks off in the middle of one
+    stream_garbage_every: int = 0  # every n-th line of a stream is no JSON
+    stream_pause: float = 0.0  # seconds before each event of a stream
     seed: int = 0  # the same seed, the same dice
 
 

@@ -11,6 +11,8 @@ class _Turn(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     delay: float = 0.0  # seconds, on top of the simulator's own
+    status_before: str = "in_progress"  # or queued, idle: until the turn is over
+    announce: bool = True  # False: the event is lost for ever
 
 
 class Say(_Turn):
@@ -42,7 +44,17 @@ class Fail(_Turn):
     message: str = "The model broke, as its script says."
 
 
-Turn = Say | CallFunctions | Fail
+class Show(_Turn):
+    """The interaction ends with these steps, in any status, known to anyone or not."""
+
+    kind: Literal["show"] = "show"
+    status: str = "completed"
+    steps: tuple[Mapping[str, Any], ...] = ()
+    samples: bool = False  # one step of every kind that there is
+    events: tuple[Mapping[str, Any], ...] = ()  # come in the stream before its end
+
+
+Turn = Say | CallFunctions | Fail | Show
 
 
 class Script(BaseModel):

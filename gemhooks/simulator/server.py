@@ -122,6 +122,7 @@ class Simulator:
         self._thread.start()
 
     def stop(self) -> None:
+        self._state.is_closed = True
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()

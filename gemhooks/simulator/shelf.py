@@ -18,7 +18,7 @@ class Shelf(Generic[T]):
         self._noun = noun
         self._capacity = capacity
         self._dropped = dropped
-        self._lock = threading.RLock()
+        self._lock = threading.Condition()
         self._values: dict[str, T] = {}
 
     def put(self, key: str, value: T) -> T:
@@ -42,7 +42,15 @@ class Shelf(Generic[T]):
         """Put what *change* makes of the value in its place; nobody sees the moment between."""
         with self._lock:
             changed = self._values[key] = change(self.get(key))
+            self._lock.notify_all()
             return changed
+
+    def wait(self, key: str, enough: Callable[[T], bool], timeout: float) -> None:
+        """Wait until the value is *enough* or gone, for *timeout* seconds at most."""
+        with self._lock:
+            self._lock.wait_for(
+                lambda: (value := self._values.get(key)) is None or enough(value), timeout
+            )
 
     def remove(self, key: str) -> None:
         self.get(key)
@@ -51,6 +59,7 @@ class Shelf(Generic[T]):
     def discard(self, key: str) -> None:
         with self._lock:
             value = self._values.pop(key, None)
+            self._lock.notify_all()
         if value is not None:
             self._dropped(value)
 

@@ -58,6 +58,8 @@ class Request(BaseModel):
     model: str | None = None
     agent: str | None = None
     background: bool = False
+    stream: bool = False
+    store: bool = True
     previous_interaction_id: str | None = None
     webhook_config: WebhookConfig | None = None
 
@@ -69,8 +71,10 @@ class Interaction:
     turn: int = 0
     id: str = field(default_factory=interaction_id)
     status: str = "in_progress"
+    is_open: bool = True
     steps: tuple[Step, ...] = ()
     errors: tuple[Mapping[str, Any], ...] = ()
+    extra_events: tuple[Mapping[str, Any], ...] = ()
     created: str = field(default_factory=rfc3339)
     updated: str = field(default_factory=rfc3339)
 
@@ -95,6 +99,7 @@ class State:
         self.plans = plans
         self.variants = variants
         self.url = ""  # where it listens, once it does
+        self.is_closed = False
         self._lock = threading.Lock()
         self.faults = faults
 
@@ -138,9 +143,9 @@ class State:
         changed: list[Interaction] = []
 
         def once(running: Interaction) -> Interaction:
-            if running.status != "in_progress":
+            if not running.is_open:
                 return running
-            changed.append(replace(change(running), updated=rfc3339()))
+            changed.append(replace(change(running), is_open=False, updated=rfc3339()))
             return changed[0]
 
         with suppress(Refusal):  # deleted meanwhile

@@ -23,6 +23,10 @@ class Variants(BaseModel):
     user_metadata_at: Literal["data", "top", "interaction", "absent"] = "data"
     error_code: Literal["int", "str", "absent"] = "int"
 
+    # The stream of an interaction.
+    stream_lifecycle: Literal["status_update", "named"] = "status_update"
+    stream_key: Literal["event_type", "type"] = "event_type"
+
     # Batches.
     batch_id: Literal["prefixed", "bare", "operation"] = "prefixed"
     batch_succeeded: Literal["batch.succeeded", "batch.completed"] = "batch.succeeded"
