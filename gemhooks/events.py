@@ -237,6 +237,25 @@ class FunctionCalled(Event, frozen=True):
     data: CalledFunction
 
 
+class Said(Resource, frozen=True):
+    """One message of an interaction, in the format of CX Agent Studio (docs/conversations.md)."""
+
+    interaction_id: str = ""
+    previous_interaction_id: str | None = None
+    index: int = 0
+    count: int = 0  # of the messages of this interaction
+    message: dict[str, Any] | None = None  # None where it is large: it lies at result_url
+    result_url: str = ""  # the whole conversation
+
+
+class ConversationMessage(Event, frozen=True):
+    """Ours: something was said in an interaction. Nothing of ours acts on it."""
+
+    types: ClassVar[tuple[str, ...]] = ("conversation.message",)
+    exchange: ClassVar[str] = topology.RESULTS
+    data: Said
+
+
 KNOWN: tuple[type[Event], ...] = (
     InteractionCompleted,
     InteractionRequiresAction,
@@ -250,6 +269,7 @@ KNOWN: tuple[type[Event], ...] = (
     InteractionFetched,
     InteractionWaiting,
     FunctionCalled,
+    ConversationMessage,
 )
 BY_TYPE: dict[str, type[Event]] = {name: event for event in KNOWN for name in event.types}
 # What a type that no release knew is read as, by its first word.

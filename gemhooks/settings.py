@@ -61,6 +61,7 @@ class Settings(BaseSettings):
     broker_url: SecretStr = SecretStr("sqlite:///gemhooks-data/queue.db")
     database_url: SecretStr = SecretStr("sqlite:///gemhooks-data/ledger.db")
     results_url: str = "gemhooks-data/results"
+    conversations: bool = False  # store and publish interactions as conversations, too
 
     gemini_api_key: SecretStr = SecretStr("")
     gemini_base_url: str | None = None

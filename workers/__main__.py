@@ -23,6 +23,7 @@ def build(parts: service.Parts) -> Consumers:
         parts.broker.publisher,
         parts.ledgers.jobs,
         function_caller(parts, gemini),
+        conversations=settings.conversations,
     )
 
 

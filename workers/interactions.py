@@ -1,7 +1,6 @@
 """Fetches the interaction that a completed event points at."""
 
 import time
-from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -9,15 +8,16 @@ from typing import Any
 import orjson
 import structlog
 
-from gemhooks import events, topology
-from gemhooks.errors import NotYet, PublishFailed, Retry
+from gemhooks import events
+from gemhooks.errors import NotYet
 from gemhooks.functions.resuming import look_again
 from gemhooks.gemini import FetchedInteraction
 from gemhooks.messages import Message, Publisher
 from workers import answers
+from workers.announcing import PUBLISH_TIMEOUT, announce
+from workers.conversations import ConversationTeller
 from workers.ports import InteractionReader, JobRecorder, Results
 
-PUBLISH_TIMEOUT = 30.0  # seconds; the publisher itself gives up long before
 WAITING = ("in_progress", "queued")
 # Every other status, known or not, is kept for a person to see and never taken for success.
 ENDED_OTHERWISE = (
@@ -41,6 +41,7 @@ class InteractionFetcher:
     publisher: Publisher
     jobs: JobRecorder
     publish_timeout: float = PUBLISH_TIMEOUT
+    conversations: ConversationTeller | None = None
 
     def fetch(self, event: events.InteractionCompleted) -> None:
         fetched = self.gemini.get(event.data.id)
@@ -52,17 +53,12 @@ class InteractionFetcher:
             self._announce(_fetched_message(event, fetched, url))
         elif status == "requires_action":  # the functions worker's; its own event may be late
             self._announce(look_again(event.data.id, by="interactions"))
+        if self.conversations is not None:
+            self.conversations.tell(event, fetched)
         self._record(event, fetched, status)
 
     def _announce(self, message: Message) -> None:
-        """Publish before recording: a crash between the two announces twice, never not at all."""
-        future = self.publisher.publish(message, exchange=topology.RESULTS)
-        try:
-            future.result(self.publish_timeout)
-        except PublishFailed as error:
-            raise Retry(f"the result was not published: {error.reason}") from error
-        except (TimeoutError, CancelledError):
-            raise Retry("the result was not published: timeout") from None
+        announce(self.publisher, [message], timeout=self.publish_timeout)
 
     def _record(
         self, event: events.InteractionCompleted, fetched: FetchedInteraction, status: Any

@@ -5,6 +5,7 @@ from gemhooks.consumers import Consumers
 from gemhooks.messages import Publisher
 from workers.calling import unserved
 from workers.chains import Noticing
+from workers.conversations import ConversationTeller
 from workers.functions import FunctionCaller
 from workers.interactions import InteractionFetcher
 from workers.ports import InteractionReader, JobRecorder, Results
@@ -17,9 +18,12 @@ def built_in_consumers(
     publisher: Publisher,
     jobs: JobRecorder,
     functions: FunctionCaller | None = None,
+    *,
+    conversations: bool = False,
 ) -> Consumers:
     """All of them; batches and videos are recorded only, and so are calls without functions."""
-    fetcher = InteractionFetcher(interactions, results, publisher, jobs)
+    teller = ConversationTeller(results, publisher) if conversations else None
+    fetcher = InteractionFetcher(interactions, results, publisher, jobs, conversations=teller)
     recorder = EventRecorder(jobs)
     consumers = Consumers(once_per_resource=True)
     queue = topology.INTERACTIONS.name
