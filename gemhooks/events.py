@@ -34,6 +34,11 @@ def bare_id(resource_id: str) -> str:
     return _PREFIX.sub("", resource_id)
 
 
+def subject(event_type: str, resource_id: str) -> str:
+    """See :attr:`Event.subject`."""
+    return f"{event_type}:{bare_id(resource_id)}"
+
+
 def _plain(value: Any) -> Any:
     """A code or a text; anything else is not worth refusing the event for."""
     return value if isinstance(value, int | str) and not isinstance(value, bool) else None
@@ -96,7 +101,7 @@ class Event(BaseModel, frozen=True, extra="allow"):
     @property
     def subject(self) -> str:
         """What it tells, whatever names it tells it by: the same text for every copy."""
-        return f"{self.canonical_type}:{bare_id(self.data.id)}"
+        return subject(self.canonical_type, self.data.id)
 
     @model_validator(mode="before")
     @classmethod

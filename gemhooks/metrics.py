@@ -1,13 +1,13 @@
 """Every metric's name, help and labels: the one place that names them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from gemhooks.events import BY_TYPE
+from gemhooks.events import BY_TYPE, FAMILIES
 
 OTHER = "other"  # what a stranger can choose must not become a series of its own
 FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -160,3 +160,58 @@ class WorkerMetrics:
     def handled(self, queue: str, event_type: str, outcome: str, seconds: float) -> None:
         self._messages.add(queue, known_type(event_type), outcome)
         self._seconds.labels(queue).observe(seconds)
+
+
+class ReconcilerMetrics:
+    """What the reconciler counts."""
+
+    CONDITIONS = ("open", "stuck", "vanished")
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._looks = _Counted(
+            Counter(
+                "gemhooks_reconciler_looks_total",
+                "Jobs looked up at Gemini, by what was found.",
+                ("kind", "outcome"),
+                registry=registry,
+            )
+        )
+        self._missed = _Counted(
+            Counter(
+                "gemhooks_reconciler_missed_events_total",
+                "Events that Gemini did not send and the reconciler published.",
+                ("event_type",),
+                registry=registry,
+            )
+        )
+        self._rounds = Counter(
+            "gemhooks_reconciler_rounds_total", "Rounds that came to their end.", registry=registry
+        )
+        self._jobs = Gauge(
+            "gemhooks_jobs",
+            "Jobs that have not ended: all of them, and those that are stuck or vanished.",
+            ("kind", "condition"),
+            registry=registry,
+        )
+
+    def looked(self, kind: str, outcome: str) -> None:
+        self._looks.add(_kind(kind), outcome)
+
+    def missed(self, event_type: str) -> None:
+        self._missed.add(known_type(event_type))
+
+    def counted(self, tally: Mapping[tuple[str, str], int]) -> None:
+        """A round has ended, and so stand the jobs now."""
+        self._rounds.inc()
+        for kind in (*FAMILIES, OTHER):
+            for condition in self.CONDITIONS:
+                total = sum(
+                    count
+                    for (known, what), count in tally.items()
+                    if (_kind(known), what) == (kind, condition)
+                )
+                self._jobs.labels(kind, condition).set(total)
+
+
+def _kind(kind: str) -> str:
+    return kind if kind in FAMILIES else OTHER

@@ -87,6 +87,15 @@ class Settings(BaseSettings):
     grace: Seconds = 20.0  # to finish what runs when told to stop
     drain_delay: Seconds = 0.0  # readiness is false for so long before the port closes
 
+    expect_interaction: Seconds = 600.0  # from a job's start; past that it is looked up
+    expect_batch: Seconds = 3600.0
+    expect_video: Seconds = 900.0
+    stuck_after: Seconds = 48 * 3600.0  # past its expected end
+    reconcile_every: Annotated[Seconds, Field(gt=0)] = 30.0  # and the shortest between two looks
+    reconcile_rate: Annotated[float, Field(gt=0, le=1000)] = 2.0  # requests a second, at most
+    reconcile_grace: Seconds = 60.0  # an event is on its way for so long
+    list_batches_every: Seconds = 900.0
+
     concurrency: Annotated[int, Field(ge=1, le=1000)] = 8  # handlers at once, per process
     retry_schedule: Schedule = (5.0, 30.0, 120.0, 600.0, 3600.0, 21600.0)
     lease: Seconds = 30.0

@@ -14,9 +14,9 @@ def text(interaction: dict[str, Any]) -> str:
 
 
 def _texts(interaction: dict[str, Any]) -> Iterator[str]:
-    for step in _objects(interaction.get("steps")):
+    for step in objects(interaction.get("steps")):
         if step.get("type") == "model_output":
-            for part in _objects(step.get("content")):
+            for part in objects(step.get("content")):
                 if part.get("type") == "text" and isinstance(part.get("text"), str):
                     yield part["text"]
 
@@ -29,7 +29,7 @@ def total_tokens(interaction: dict[str, Any]) -> int:
 
 def failure(interaction: dict[str, Any]) -> tuple[str, str]:
     """Code and message of the first error, where there is one."""
-    first = next(_objects(interaction.get("errors")), {})
+    first = next(objects(interaction.get("errors")), {})
     code, message = first.get("code"), first.get("message")
     return (
         "" if code is None else str(code)[:LONGEST_MESSAGE],
@@ -44,7 +44,7 @@ def user_metadata(interaction: dict[str, Any]) -> dict[str, Any]:
     return metadata if isinstance(metadata, dict) else {}
 
 
-def _objects(items: Any) -> Iterator[dict[str, Any]]:
+def objects(items: Any) -> Iterator[dict[str, Any]]:
     return (
         (each for each in items if isinstance(each, dict)) if isinstance(items, list) else iter(())
     )

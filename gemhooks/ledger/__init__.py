@@ -7,6 +7,7 @@ from gemhooks.ledger.continuations import Continuations
 from gemhooks.ledger.database import Database, connect
 from gemhooks.ledger.handled import LEASE, DatabaseLedger
 from gemhooks.ledger.jobs import KINDS, Job, Jobs
+from gemhooks.ledger.lookups import Lookups
 from gemhooks.ledger.migrate import migrate
 from gemhooks.ledger.null import NullLedger
 from gemhooks.ledger.results import Result, Results
@@ -19,6 +20,7 @@ __all__ = [
     "Job",
     "Jobs",
     "Ledgers",
+    "Lookups",
     "NullLedger",
     "Result",
     "Results",
@@ -32,6 +34,7 @@ class Ledgers:
 
     handled: DatabaseLedger
     jobs: Jobs
+    lookups: Lookups
     results: Results
     calls: Calls
     continuations: Continuations
@@ -55,10 +58,11 @@ def open_ledger(url: str, *, lease: float = LEASE) -> Ledgers:
         database.close()
         raise
     return Ledgers(
-        DatabaseLedger(database, lease=lease),
-        Jobs(database),
-        Results(database),
-        Calls(database),
-        Continuations(database),
-        database,
+        handled=DatabaseLedger(database, lease=lease),
+        jobs=Jobs(database),
+        lookups=Lookups(database),
+        results=Results(database),
+        calls=Calls(database),
+        continuations=Continuations(database),
+        database=database,
     )

@@ -56,6 +56,10 @@ def renew(connection: sa.Connection, held: list[Key], *, owner: str, lease: floa
         connection.execute(statement.values(lease_until=Now() + lease))
 
 
+def is_known(connection: sa.Connection, at: Key) -> bool:
+    return connection.scalar(sa.select(sa.exists().where(_is(at)))) is True
+
+
 def _new(at: Key, owner: str, lease: float, *, starts: bool) -> dict[str, Any]:
     return {
         "queue": at[0],

@@ -45,6 +45,11 @@ class DatabaseLedger:
         at = self._forget(queue, key)
         self._database.write(lambda connection: claims.free(connection, at, owner=self._owner))
 
+    def is_known(self, queue: str, key: str) -> bool:
+        """Whether anybody ever began to handle it, however that ended or goes on."""
+        at = _at(queue, key)
+        return self._database.read(lambda connection: claims.is_known(connection, at))
+
     def sweep(self, limit: int = SWEEP_LIMIT) -> int:
         """Delete at most *limit* rows that are too old to matter; return how many they were."""
         return self._database.write(lambda connection: retention.sweep(connection, limit=limit))

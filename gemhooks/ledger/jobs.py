@@ -104,7 +104,7 @@ class Jobs:
         return self._database.write(lambda connection: _upsert(connection, row))
 
     def get(self, kind: str, id: str) -> Job | None:  # noqa: A002
-        rows = self._select(sa.select(*_COLUMNS).where(_is(kind, id)))
+        rows = self._select(sa.select(*COLUMNS).where(is_job(kind, id)))
         return rows[0] if rows else None
 
     def list(
@@ -116,7 +116,7 @@ class Jobs:
         limit: int = 100,
     ) -> tuple[Job, ...]:
         """Return the jobs that changed last, newest first; *troubled*: only stuck or vanished."""
-        wanted = sa.select(*_COLUMNS).order_by(jobs.c.updated_at.desc(), jobs.c.id).limit(limit)
+        wanted = sa.select(*COLUMNS).order_by(jobs.c.updated_at.desc(), jobs.c.id).limit(limit)
         if state is not None:
             wanted = wanted.where(jobs.c.state == state)
         if kind is not None:
@@ -127,7 +127,7 @@ class Jobs:
 
     def _select(self, wanted: sa.Select[Any]) -> tuple[Job, ...]:
         return self._database.read(
-            lambda connection: tuple(_job(row) for row in connection.execute(wanted))
+            lambda connection: tuple(job_of(row) for row in connection.execute(wanted))
         )
 
 
@@ -135,7 +135,7 @@ def _key(id: str) -> str:  # noqa: A002
     return storable(bare_id(id))
 
 
-def _is(kind: str, id: str) -> sa.ColumnElement[bool]:  # noqa: A002
+def is_job(kind: str, id: str) -> sa.ColumnElement[bool]:  # noqa: A002
     return sa.and_(jobs.c.kind == kind, jobs.c.key == _key(id))
 
 
@@ -155,7 +155,7 @@ def _upsert(connection: sa.Connection, row: dict[str, Any]) -> Job:
     if ends:
         changes["trouble"] = sa.null()
     statement = statement.on_conflict_do_update(index_elements=["kind", "key"], set_=changes)
-    return _job(connection.execute(statement.returning(*_COLUMNS)).one())
+    return job_of(connection.execute(statement.returning(*COLUMNS)).one())
 
 
 _LEARNED = ("user_metadata", "expected_at", "request")
@@ -177,8 +177,8 @@ def _moves_on(state: str) -> sa.ColumnElement[bool]:
     return jobs.c.state.not_in(sorted(TERMINAL))
 
 
-_COLUMNS = tuple(jobs.c[name] for name in Job.__slots__)
+COLUMNS = tuple(jobs.c[name] for name in Job.__slots__)
 
 
-def _job(row: sa.Row[Any]) -> Job:
+def job_of(row: sa.Row[Any]) -> Job:
     return Job(**row._mapping)  # noqa: SLF001 - its public name, in SQLAlchemy's words

@@ -58,7 +58,6 @@ jobs = sa.Table(
     # Only what runs, so that the reconciler finds it among all that ended.
     sa.Index(
         "ix_jobs_open",
-        "kind",
         "look_at",
         sqlite_where=sa.text("ended_at IS NULL"),
         postgresql_where=sa.text("ended_at IS NULL"),

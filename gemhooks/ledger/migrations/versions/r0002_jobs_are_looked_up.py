@@ -58,6 +58,4 @@ def _jobs() -> None:
     op.create_index("ix_jobs_state", "jobs", ["state", "updated_at"])
     op.create_index("ix_jobs_ended_at", "jobs", ["ended_at"])
     runs = sa.text("ended_at IS NULL")
-    op.create_index(
-        "ix_jobs_open", "jobs", ["kind", "look_at"], sqlite_where=runs, postgresql_where=runs
-    )
+    op.create_index("ix_jobs_open", "jobs", ["look_at"], sqlite_where=runs, postgresql_where=runs)
