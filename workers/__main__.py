@@ -1,10 +1,15 @@
-"""``python -m workers``: the built-in consumers."""
+"""``python -m workers``: the built-in consumers; with ``reconcile``: the reconciler."""
+
+import sys
+from collections.abc import Sequence
 
 from gemhooks import entry, service
 from gemhooks.consumers import Consumers
+from gemhooks.errors import Misconfigured
 from gemhooks.gemini import Gemini
 from gemhooks.results import ResultsStore
 from gemhooks.settings import Settings
+from workers import reconcile
 from workers.calling import function_caller
 from workers.wiring import built_in_consumers
 
@@ -27,9 +32,13 @@ def build(parts: service.Parts) -> Consumers:
     )
 
 
-def main() -> int:
-    return service.run(build, Settings.from_env())
+def main(arguments: Sequence[str]) -> int:
+    if not arguments:
+        return service.run(build, Settings.from_env())
+    if list(arguments) == ["reconcile"]:
+        return reconcile.run(Settings.from_env())
+    raise Misconfigured("python -m workers takes no argument, or the one word reconcile.")
 
 
 if __name__ == "__main__":
-    entry.run(main)
+    entry.run(lambda: main(sys.argv[1:]))

@@ -1,7 +1,10 @@
 """Run parts of the system: receiver, workers, consume, up."""
 
+import base64
 import os
+import secrets
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -23,9 +26,14 @@ def workers() -> None:
     _become("workers")
 
 
-def _become(module: str) -> None:
-    program = Program(module, module)
-    command = [sys.executable, "-m", module]
+def reconcile() -> None:
+    """Look up the jobs that no event told about, and tell in Gemini's place."""
+    _become("workers", "reconcile")
+
+
+def _become(module: str, *arguments: str) -> None:
+    program = Program(module, module, arguments)
+    command = [sys.executable, "-m", module, *arguments]
     # In place of this process: signals and the exit code are the application's own.
     os.execve(sys.executable, command, children.application_env(program))  # noqa: S606
 
@@ -61,15 +69,32 @@ def up(
     ] = False,
     simulator_port: Annotated[int, typer.Option(help="of the simulator")] = 8787,
 ) -> None:
-    """Run receiver and workers on this machine until Ctrl-C; what dies is started again."""
+    """Run receiver, workers and reconciler on this machine until Ctrl-C; what dies is restarted."""
     programs = [
         Program("receiver", "receiver"),
         Program("workers", "workers", env={"GEMHOOKS_ADMIN_PORT": "0"}),
+        Program("reconciler", "workers", ("reconcile",), env={"GEMHOOKS_ADMIN_PORT": "0"}),
     ]
     if with_simulator:
-        arguments = ("simulate", "--port", str(simulator_port))
-        programs.insert(0, Program("simulator", "gemhooks", arguments))
+        programs = beside_a_simulator(programs, simulator_port)
     raise typer.Exit(supervise(programs))
+
+
+def beside_a_simulator(programs: list[Program], port: int) -> list[Program]:
+    """A local Gemini that calls our receiver, and *programs* that ask it and know its secret."""
+    from gemhooks.settings import Settings  # noqa: PLC0415 - see consume
+
+    secret = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+    receiver = f"http://127.0.0.1:{Settings.from_env().port}/webhooks/gemini"
+    arguments = ("simulate", "--port", str(port), "--webhook", receiver)
+    ours = {
+        "GEMHOOKS_GEMINI_BASE_URL": f"http://127.0.0.1:{port}",
+        "GEMINI_API_KEY": os.environ.get("GEMINI_API_KEY") or "simulated",
+        "GEMINI_WEBHOOK_SECRET": secret,
+        "GEMINI_WEBHOOK_SECRET_FILE": "",  # a file would count before the variable
+    }
+    simulator = Program("simulator", "gemhooks", arguments, {"SIMULATOR_SECRET": secret})
+    return [simulator, *(replace(each, env={**each.env, **ours}) for each in programs)]
 
 
 def supervise(programs: list[Program]) -> int:

@@ -16,16 +16,21 @@ def simulate(
             help="signs what goes to an interaction's own uris", envvar="SIMULATOR_SECRET"
         ),
     ] = "",
+    webhook: Annotated[
+        str, typer.Option(help="register this uri for every event, with the same secret")
+    ] = "",
 ) -> None:
     """Run a local Gemini: its API, and signed webhooks that call back."""
     serve = _serve()
     try:
-        serve(port, host, secret or None, announce=announce)
+        serve(port, host, secret or None, announce=lambda running: announce(running, webhook))
     except (OSError, SystemExit):  # the server below ends the process where the port is taken
         raise Misconfigured(f"the simulator can't listen on {host}:{port}; is it in use?") from None
 
 
-def announce(simulator: Any) -> None:
+def announce(simulator: Any, webhook: str) -> None:
+    if webhook:
+        simulator.subscribe(webhook, simulator.secret)
     typer.echo(f"simulator  {simulator.url}  (GEMHOOKS_GEMINI_BASE_URL={simulator.url})")
 
 

@@ -5,6 +5,7 @@ The client takes a second to import and is therefore built at the first call.
 
 from gemhooks.gemini.client import Connection, official_client
 from gemhooks.gemini.interactions import FetchedInteraction, Interactions
+from gemhooks.gemini.operations import Operations
 from gemhooks.gemini.rest import GOOGLES_HOSTS, Rest
 from gemhooks.gemini.stream import Streams
 from gemhooks.gemini.webhooks import Webhooks
@@ -29,6 +30,7 @@ class Gemini:
         self._connection = Connection(api_key, base_url=base_url, timeout=timeout)
         self._rest = Rest(api_key.strip(), base_url=base_url, timeout=timeout, hosts=hosts)
         self.interactions = Interactions(self._connection)
+        self.operations = Operations(self._rest)
         self.webhooks = Webhooks(self._connection)
         self.streams = Streams(self._rest)
 

@@ -44,7 +44,8 @@ class Operations:
             if not isinstance(page, dict):
                 raise Retry(MALFORMED)
             found = page.get("operations")
-            yield from (each for each in found or () if isinstance(each, dict))
+            found = found if isinstance(found, list) else ()
+            yield from (each for each in found if isinstance(each, dict))
             token = page.get("nextPageToken")
             if not isinstance(token, str) or token in ("", query.get("pageToken")):
                 return

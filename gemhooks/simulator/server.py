@@ -16,6 +16,7 @@ from gemhooks.simulator.api import create_api, create_downloads, create_uploads
 from gemhooks.simulator.batch import Batch
 from gemhooks.simulator.batch_jobs import BatchJobs
 from gemhooks.simulator.batches import BatchRoutes
+from gemhooks.simulator.clock import webhook_resource_id
 from gemhooks.simulator.control import ControlRoutes
 from gemhooks.simulator.deliveries import (
     Attempt,
@@ -31,10 +32,10 @@ from gemhooks.simulator.interactions import InteractionRoutes
 from gemhooks.simulator.plans import BatchPlan, Plans, VideoPlan
 from gemhooks.simulator.schedule import Schedule
 from gemhooks.simulator.scripts import Script
-from gemhooks.simulator.state import Interaction, State
+from gemhooks.simulator.state import Interaction, SigningSecret, State, Webhook
 from gemhooks.simulator.variants import Variants
 from gemhooks.simulator.videos import VideoJobs, VideoRoutes
-from gemhooks.simulator.webhooks import WebhookRoutes
+from gemhooks.simulator.webhooks import SUBSCRIBABLE, WebhookRoutes
 
 NO_FAULTS, USUAL = Faults(), Variants()
 LARGEST_REQUEST = 64 << 20  # bytes; uploads of files may be larger
@@ -112,6 +113,15 @@ class Simulator:
     @faults.setter
     def faults(self, faults: Faults) -> None:
         self._state.faults = faults
+
+    def subscribe(self, uri: str, secret: str | None = None) -> str:
+        """Register *uri* for all that can be subscribed to, and return what signs its events."""
+        secret = secret or new_secret()
+        signing.decode_secret(secret)
+        secrets = (SigningSecret(secret),)
+        webhook = Webhook(webhook_resource_id(), uri, SUBSCRIBABLE, secrets)
+        self._state.webhooks.put(webhook.id, webhook)
+        return secret
 
     def wait_for(self, enough: Callable[[Sequence[Attempt]], bool], timeout: float = 10) -> bool:
         """Whether the attempts were *enough* before *timeout* seconds passed."""
