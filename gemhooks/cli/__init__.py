@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gemhooks import entry
-from gemhooks.cli import demo, dlq, interactions, jobs, run, simulate, trigger, webhook
+from gemhooks.cli import calls, demo, dlq, interactions, jobs, run, simulate, trigger, webhook
 
 app = typer.Typer(
     name="gemhooks",
@@ -41,6 +41,7 @@ app.command("reconcile")(run.reconcile)
 app.command("consume")(run.consume)
 app.command("simulate")(simulate.simulate)
 app.command("trigger")(trigger.trigger)
+app.add_typer(calls.app, name="calls")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(interactions.app, name="interactions")
 app.add_typer(jobs.app, name="jobs")

@@ -7,7 +7,8 @@ import sqlalchemy as sa
 
 from gemhooks.functions.calls import Call
 from gemhooks.functions.records import CallClaim, CallRecord, CallState, Terms
-from gemhooks.functions.results import Result
+from gemhooks.functions.results import FINE, Answer, Result
+from gemhooks.functions.verdicts import CALLS_FROM, Verdict, answer_of
 from gemhooks.ledger.clock import Now
 from gemhooks.ledger.database import Database
 from gemhooks.ledger.tables import calls
@@ -35,6 +36,15 @@ class Calls:
     ) -> CallRecord:
         row = _new(interaction_id, call) | _ended(result, result_url)
         return self._database.write(lambda connection: _finish(connection, row))
+
+    def decide(self, number: int, verdict: Verdict, said: Any = None) -> CallRecord | None:
+        """Do as a person says, *said* being what the model is told; None if it is too late."""
+        answer = answer_of(verdict, said)
+        values = {"state": CallState.READY} if answer is None else _ended_by(answer)
+        allowed = sa.and_(calls.c.id == number, calls.c.state.in_(CALLS_FROM[verdict]))
+        statement = sa.update(calls).where(allowed).values(values).returning(*calls.c)
+        row = self._database.write(lambda connection: connection.execute(statement).one_or_none())
+        return None if row is None else _record(row)
 
     def get(self, number: int) -> CallRecord | None:
         """The call that people know by *number*."""
@@ -80,12 +90,15 @@ def _shown(arguments: Any) -> str:
 
 
 def _ended(result: Result, result_url: str) -> dict[str, Any]:
+    return _ended_by(Answer(result.result, result.outcome)) | {"result_url": result_url}
+
+
+def _ended_by(answer: Answer) -> dict[str, Any]:
     return {
         "state": CallState.DONE,
-        "outcome": result.outcome,
-        "is_error": result.is_error,
-        "result": result.result,
-        "result_url": result_url,
+        "outcome": answer.outcome,
+        "is_error": answer.outcome not in FINE,
+        "result": answer.result,
         "ended_at": Now(),
     }
 

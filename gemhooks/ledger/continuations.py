@@ -6,6 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gemhooks.functions.chains import Begun, Continuation, Place, SendState
+from gemhooks.functions.verdicts import SENDS_TO, Verdict
 from gemhooks.ledger.clock import Now
 from gemhooks.ledger.database import Database
 from gemhooks.ledger.tables import continuations
@@ -54,6 +55,16 @@ class Continuations:
 
     def of(self, interaction_id: str) -> Continuation | None:
         return self._first(_of(interaction_id))
+
+    def decide(
+        self, number: int, verdict: Verdict, successor_id: str | None = None
+    ) -> Continuation | None:
+        """Do as a person says of one that is UNKNOWN; None if it is too late."""
+        named = {} if successor_id is None else {"successor_id": storable(successor_id)}
+        allowed = _C.state.in_((SendState.UNKNOWN, SENDS_TO[verdict]))
+        return self._change(
+            _C.id == number, allowed, _C.successor_id.is_(None), state=SENDS_TO[verdict], **named
+        )
 
     def get(self, number: int) -> Continuation | None:
         """The continuation that people know by *number*."""

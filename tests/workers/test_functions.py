@@ -19,6 +19,8 @@ from gemhooks.functions import CallContext, Functions, marks
 from gemhooks.functions.chains import SendState
 from gemhooks.functions.once import OnceOnly
 from gemhooks.functions.records import CallState
+from gemhooks.functions.verdicts import Verdict
+from gemhooks.gemini import Gemini
 from gemhooks.ledger import Ledgers, open_ledger
 from gemhooks.testing import MemoryPublisher
 from tests.workers.gemini import MemoryGemini, fetched
@@ -108,14 +110,18 @@ def registry(effects: Effects) -> Functions:
 
 
 def assembled(
-    functions: Functions, gemini: MemoryGemini, publisher: MemoryPublisher, ledgers: Ledgers
+    functions: Functions,
+    gemini: MemoryGemini | Gemini,
+    publisher: MemoryPublisher,
+    ledgers: Ledgers,
 ) -> FunctionCaller:
+    interactions = gemini.interactions if isinstance(gemini, Gemini) else gemini
     return FunctionCaller(
-        gemini,
+        interactions,
         Chains(ledgers.continuations, ledgers.jobs),
         OnceOnly(functions, ledgers.calls, margin=1.0),
         Continuer(
-            gemini,
+            interactions,
             ledgers.continuations,
             ledgers.jobs,
             tuple(functions.declarations()),
@@ -528,3 +534,57 @@ def test_a_fetched_id_that_is_odd_is_kept_as_it_is(bench: Bench) -> None:
 
     assert fetched(bench.gemini.interactions["v1_\0"]).id == "v1_\0"
     assert len(bench.gemini.created) == 1
+
+
+def test_a_call_that_needs_a_yes_is_parked_until_a_person_decides(bench: Bench) -> None:
+    @bench.functions.function(approval=True)
+    def refund(order: str) -> str:
+        bench.effects.add(f"refund {order}")
+        return "refunded"
+
+    def refund_of(order: Any) -> tuple[str, Any]:
+        return "refund", {"order": order}
+
+    bench.gemini.wait_for("v1_a", refund_of("o1"), charge(), refund_of("o2"), refund_of(7), **OURS)
+
+    assert bench.run() == Handled("parked")
+    second, first = bench.ledgers.calls.list(CallState.APPROVAL)
+    bench.ledgers.calls.decide(first.id, Verdict.APPROVE)
+    assert bench.run() == Handled("parked")
+    bench.ledgers.calls.decide(second.id, Verdict.REJECT, "too much")
+    assert bench.run() == CONTINUED
+
+    assert bench.effects.lines == ["v1_a/c1 o1 5", "refund o1"]
+    told = [(each["result"], each.get("is_error", False)) for each in bench.answers()]
+    assert told[0] == ("refunded", False)
+    assert told[2] == ("too much", True)
+    assert told[3][1]  # arguments that don't fit are no person's business
+
+
+def test_a_call_that_a_person_lets_run_again_runs_once_more(bench: Bench) -> None:
+    bench.gemini.wait_for("v1_a", charge(), **OURS)
+    die_over(bench, "c0")
+    assert eventually(bench) == Handled("parked")
+    (unknown,) = bench.ledgers.calls.list(CallState.UNKNOWN)
+
+    bench.ledgers.calls.decide(unknown.id, Verdict.RERUN)
+
+    assert bench.run() == CONTINUED
+    assert len(bench.effects.lines) == 1
+
+
+def test_a_continuation_that_a_person_lets_go_again_is_sent_again(bench: Bench) -> None:
+    bench.gemini.wait_for("v1_a", charge(), **OURS)
+    bench.gemini.script = [AnswerLost("ReadTimeout")]
+    with pytest.raises(Retry):
+        bench.run()
+    impatient = replace(bench.caller.continuer, wait=0.0)
+    bench.caller = replace(bench.caller, continuer=impatient)
+    assert bench.run() == Handled("parked")
+    (parked,) = bench.ledgers.continuations.list(SendState.UNKNOWN)
+
+    bench.ledgers.continuations.decide(parked.id, Verdict.RERUN)
+
+    assert bench.run() == CONTINUED
+    assert bench.gemini.created[0] == bench.gemini.created[1]
+    assert len(bench.effects.lines) == 1

@@ -1,15 +1,17 @@
 import io
 import json
 import logging
+import socket
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from email.utils import formatdate
+from threading import Thread
 
 import pytest
 
-from gemhooks.errors import GemhooksError, Gone, Misconfigured, NotYet, Refused, Retry
+from gemhooks.errors import AnswerLost, GemhooksError, Gone, Misconfigured, NotYet, Refused, Retry
 from gemhooks.gemini import Gemini
 from tests.gemhooks.gemini.scripted import ScriptedServer
 
@@ -289,3 +291,60 @@ def test_the_key_is_in_no_log_error_or_traceback(
     assert server.seen[0][2] == KEY
     assert KEY not in told
     assert KEY not in everything_logged.getvalue()
+
+
+@contextmanager
+def dropping() -> Iterator[str]:
+    """A server that takes requests and hangs up: its URL."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drop() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    with connection:
+                        connection.recv(65536)
+
+        thread = Thread(target=drop)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_a_start_that_was_cut_off_may_have_happened() -> None:
+    with dropping() as url, closing(Gemini(KEY, base_url=url)) as gemini, pytest.raises(AnswerLost):
+        gemini.interactions.create(model="m", input="x")
+
+
+def test_a_start_that_never_left_did_not_happen() -> None:
+    with (
+        closing(Gemini(KEY, base_url="http://127.0.0.1:1", timeout=1.0)) as gemini,
+        pytest.raises(Retry) as caught,
+    ):
+        gemini.interactions.create(model="m", input="x")
+
+    assert not isinstance(caught.value, AnswerLost)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "lost"),
+    [
+        (200, b"{", True),
+        (504, b"{}", True),
+        (408, b"{}", True),
+        (500, b"{}", False),
+        (503, b"{}", False),
+        (429, b"{}", False),
+    ],
+)
+def test_what_a_server_answers_says_whether_a_start_may_have_happened(
+    server: ScriptedServer, gemini: Gemini, status: int, body: bytes, *, lost: bool
+) -> None:
+    server.answer(status, body)
+
+    with pytest.raises(Retry) as caught:
+        gemini.interactions.create(model="m", input="x")
+
+    assert isinstance(caught.value, AnswerLost) is lost
+    assert len(server.seen) == 1
