@@ -50,6 +50,12 @@ PROGRAMS = {
         ),
         "GEMHOOKS_TEST_DATABASE_URL",
     ),
+    "wrk": Program(
+        "wrk",
+        "wrk",
+        ("/usr/bin/wrk", "/opt/homebrew/bin/wrk", "/usr/local/bin/wrk"),
+        "nothing else: only the benchmarks need it",
+    ),
 }
 
 
