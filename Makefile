@@ -10,7 +10,7 @@ COMPILE = .work/lock/bin/uv pip compile --universal --generate-hashes --no-heade
   --python-version 3.11 --all-extras -q pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo up test check format lock
+.PHONY: bench-peers bench-receiver help setup setup-dev demo up test check format lock
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -52,6 +52,21 @@ check: setup-dev ## Format, lint, types and import directions
 format: setup-dev ## Format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+bench-receiver: setup-dev bench-peers ## Compare the receiver with its peers, side by side (ARGS="--repeat 5 --connections 32")
+	@$(BIN)/python -m bench.receiver $(ARGS)
+
+# In folders of their own: the peers' packages never meet ours.
+bench-peers: .work/bench/.installed .work/bench-node/.installed
+
+.work/bench/.installed: bench/requirements.txt
+	@$(PYTHON) -m venv .work/bench && .work/bench/bin/pip install -qq --disable-pip-version-check -r $<
+	@touch $@
+
+.work/bench-node/.installed: bench/peers/package.json
+	@mkdir -p .work/bench-node && cp $< .work/bench-node/
+	@cd .work/bench-node && npm install --no-package-lock --no-audit --no-fund --silent
+	@touch $@
 
 lock: ## Write both locks anew from pyproject.toml: what runs, and what tests it
 	@$(PYTHON) -m venv .work/lock && .work/lock/bin/pip install --quiet uv

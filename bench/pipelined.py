@@ -1,6 +1,7 @@
 """The broker's own limit: persistent publishing with confirms, so many in flight, nothing else."""
 
 import time
+from typing import Any
 
 import pika
 from pika.adapters.select_connection import SelectConnection
@@ -38,7 +39,7 @@ class _Publisher:
             self._channel.basic_publish("", self._queue, self._body, self._properties, True)  # noqa: FBT003
             self._published += 1
 
-    def _ack(self, frame: Method) -> None:
+    def _ack(self, frame: Method[Any]) -> None:
         tag = frame.method.delivery_tag
         self.confirmed = tag if frame.method.multiple else self.confirmed + 1
         self.ended = time.perf_counter()

@@ -16,6 +16,7 @@ from statistics import median
 
 import pika
 import urllib3
+from pika.adapters.blocking_connection import BlockingChannel
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -195,7 +196,7 @@ def check_under_load(contender: Contender, amqp_url: str, answered: int) -> None
 
 
 @contextmanager
-def channel(amqp_url: str) -> Iterator[pika.adapters.blocking_connection.BlockingChannel]:
+def channel(amqp_url: str) -> Iterator[BlockingChannel]:
     connection = pika.BlockingConnection(pika.URLParameters(amqp_url))
     try:
         yield connection.channel()

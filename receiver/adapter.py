@@ -3,6 +3,7 @@
 import asyncio
 import io
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from concurrent import futures
 from concurrent.futures import ThreadPoolExecutor
@@ -132,9 +133,8 @@ class AsgiAdapter:
 
 async def _confirmed(pending: Pending) -> Found:
     if not pending.future.done():
-        loop = asyncio.get_running_loop()
         ended = asyncio.Event()
-        pending.future.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
+        pending.future.add_done_callback(_waking(ended))
         try:
             async with asyncio.timeout(pending.timeout + MARGIN):
                 await ended.wait()
@@ -142,6 +142,19 @@ async def _confirmed(pending: Pending) -> Found:
             pass  # conclude() sees that it has not ended
     answer = pending.conclude()
     return answer.status, answer.headers(), b""
+
+
+def _waking(ended: asyncio.Event) -> Callable[[object], None]:
+    """Sets *ended* from whatever thread; from the loop's own without a system call."""
+    loop, own = asyncio.get_running_loop(), threading.get_ident()
+
+    def wake(_: object) -> None:
+        if threading.get_ident() == own:
+            ended.set()
+        else:
+            loop.call_soon_threadsafe(ended.set)
+
+    return wake
 
 
 def call(app: WsgiApp, environ: Environ) -> Found:

@@ -2,7 +2,7 @@
 
 import hmac
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import structlog
@@ -15,11 +15,17 @@ from gemhooks.messages import UNKNOWN, Message, Publisher, fits_shortstr
 from gemhooks.metrics import ReceiverMetrics
 from gemhooks.signing import TOLERANCE_SECONDS, JwtRules, Keys, Scheme, Webhook, verify
 from receiver.answers import PENDING, Answer, Pending, Record, not_published
+from receiver.lean import LeanFlask
 
 log = structlog.get_logger()
 
 PATH = "/webhooks/gemini"
 MAX_BODY = 1 << 20
+SIGNED_HEADERS = (
+    ("webhook-id", "HTTP_WEBHOOK_ID"),
+    ("webhook-timestamp", "HTTP_WEBHOOK_TIMESTAMP"),
+    ("webhook-signature", "HTTP_WEBHOOK_SIGNATURE"),
+)
 OUTCOMES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "encoded"}
 
 
@@ -46,10 +52,9 @@ class Receiver:
 
 
 def create_app(receiver: Receiver) -> Flask:
-    app = Flask("receiver", static_folder=None)
+    app = LeanFlask("receiver", begin=lambda: _begin(receiver))
     app.config["MAX_CONTENT_LENGTH"] = receiver.max_body
     app.url_map.merge_slashes = False  # a redirect is no answer to a webhook
-    app.before_request(lambda: _begin(receiver))
     _add_webhooks(app, receiver)
     _add_health(app, receiver)
     _add_errors(app)
@@ -77,11 +82,12 @@ def _add_webhooks(app: Flask, receiver: Receiver) -> None:
 
 
 def _receive(receiver: Receiver, schemes: Collection[Scheme]) -> Response:
-    if request.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
+    environ = request.environ  # request.headers costs more than the check itself
+    if environ.get("HTTP_CONTENT_ENCODING", "").strip().lower() not in ("", "identity"):
         raise UnsupportedMediaType
     body = request.get_data(cache=False)
     webhook = verify(
-        _headers(),
+        _headers(environ),
         body,
         receiver.keys,
         now=receiver.now(),
@@ -95,16 +101,13 @@ def _receive(receiver: Receiver, schemes: Collection[Scheme]) -> Response:
     record.scheme, record.key = webhook.scheme.value, webhook.key
     record.metrics.verified(record.scheme, record.key)
     future = receiver.publisher.publish(message)
-    request.environ[PENDING] = Pending(future, record, receiver.publish_timeout)
+    environ[PENDING] = Pending(future, record, receiver.publish_timeout)
     return Response(status=204)  # the server answers in its place once the future has ended
 
 
-def _headers() -> dict[str, str]:
-    return {
-        name[5:].replace("_", "-").lower(): value
-        for name, value in request.environ.items()
-        if name.startswith("HTTP_")
-    }
+def _headers(environ: Mapping[str, str]) -> dict[str, str]:
+    """The signed headers, as far as they were sent."""
+    return {name: environ[key] for name, key in SIGNED_HEADERS if key in environ}
 
 
 def _message(webhook: Webhook) -> Message:

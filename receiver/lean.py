@@ -1,9 +1,10 @@
 """Flask without what no webhook has a use for: sessions, signals, hosts, automatic OPTIONS.
 
-Flask costs 100 us a request where checking and publishing cost 50, so this doubles what one process
-takes. Routes, views, error handlers and the request object stay Flask's; only public hooks are used.
+They are half of what Flask costs a request (``make bench-receiver`` shows the sum). Routes, views,
+error handlers and the request object stay Flask's; only its public hooks are used.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from flask import Flask, Request, Response
@@ -33,22 +34,23 @@ class _Context(RequestContext):
     def match_request(self) -> None:
         environ = self.request.environ
         try:
-            found = self.app.adapter.match(
+            rule, arguments = self.app.adapter.match(
                 environ["PATH_INFO"], environ["REQUEST_METHOD"], return_rule=True
             )
-            self.request.url_rule, self.request.view_args = found
+            self.request.url_rule, self.request.view_args = rule, dict(arguments)
         except HTTPException as error:
             self.request.routing_exception = error
 
 
 class LeanFlask(Flask):
-    """A Flask for an API of few routes; `before_request` and its like are not called."""
+    """A Flask for an API of few routes; of all hooks, only *begin* is called, before the view."""
 
     session_interface = _NoSessions()
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, begin: Callable[[], None]) -> None:
         super().__init__(name, static_folder=None)
         self.adapter = self.url_map.bind("localhost")
+        self._begin = begin
 
     def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
         return None if request is None else self.adapter
@@ -57,6 +59,7 @@ class LeanFlask(Flask):
         return _Context(self, environ)
 
     def full_dispatch_request(self) -> Response:
+        self._begin()
         try:
             return self.make_response(self.dispatch_request())
         except Exception as error:

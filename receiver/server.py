@@ -1,6 +1,7 @@
 """The composition root of ``python -m receiver``."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -160,6 +161,9 @@ def _descriptors() -> int:
 async def _run(
     server: Server, listener: socket.socket, stop: asyncio.Event, drain_delay: float
 ) -> None:
+    # What is there now stays for good: without this, collecting garbage is a third of the work.
+    gc.collect()
+    gc.freeze()
     serving = asyncio.create_task(server.serve([listener]))
     log.info("receiver_started", port=listener.getsockname()[1])
     stopping = asyncio.create_task(stop.wait())

@@ -1,4 +1,4 @@
-"""Flask and a pika connection per request, as the tutorials have it. Run by gunicorn with threads."""
+"""Flask and a pika connection per request, as in tutorials. Run by gunicorn with threads."""
 
 import os
 

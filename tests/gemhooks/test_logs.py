@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+from gemhooks import logs
 from tests.integration.processes import ROOT, clean_env
 
 
@@ -23,3 +24,18 @@ def test_a_failed_connect_is_told_by_us_alone() -> None:
 
     assert "news" in said
     assert "noise" not in said
+
+
+def test_no_line_holds_a_secret_in_whatever_value_it_came() -> None:
+    event = {
+        "plain": "kept",
+        "url": "amqp://someone:hunter2@broker/",
+        "nested": {"password": "hunter2", "list": ["whsec_aGVsbG8gaGVsbG8gaGVsbG8=", 1]},
+        "key": "AIza-not-a-real-key-0123456789",
+    }
+
+    line = logs.render_json(None, "info", event).decode()
+
+    assert "kept" in line
+    for secret in ("hunter2", "aGVsbG8", "not-a-real-key"):
+        assert secret not in line
