@@ -194,6 +194,8 @@ class Fetched(Resource, frozen=True):
     result_url: str = ""
     text: str = ""  # the model's answer, at most 64 KiB of it
     total_tokens: int = 0
+    model: str = ""
+    summary_url: str = ""  # JSON: tokens by kind and modality, tools, times
 
 
 class InteractionFetched(Event, frozen=True):

@@ -1,5 +1,6 @@
 """Every metric's name, help and labels: the one place that names them."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -25,11 +26,11 @@ class _Counted:
         self._counter = counter
         self._children: dict[tuple[str, ...], Any] = {}
 
-    def add(self, *labels: str) -> None:
+    def add(self, *labels: str, amount: float = 1) -> None:
         child = self._children.get(labels)
         if child is None:
             child = self._children[labels] = self._counter.labels(*labels)
-        child.inc()
+        child.inc(amount)
 
 
 class ReceiverMetrics:
@@ -215,3 +216,67 @@ class ReconcilerMetrics:
 
 def _kind(kind: str) -> str:
     return kind if kind in FAMILIES else OTHER
+
+
+MOST_MODELS = 50  # series of one process; the next model's tokens are counted as "other"
+MODEL = re.compile(r"[a-z0-9][a-z0-9.-]{0,79}")
+MODALITIES = frozenset({"text", "image", "audio", "video", "document", "unspecified"})
+ROWS = frozenset({"ok", "failed", "empty", "malformed"})
+
+
+class ResultMetrics:
+    """What the fetched results were and cost."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._tokens = _Counted(
+            Counter(
+                "gemhooks_tokens_total",
+                "Tokens that fetched results report; cached ones are a part of the input.",
+                ("model", "kind", "modality"),
+                registry=registry,
+            )
+        )
+        self._rows = _Counted(
+            Counter(
+                "gemhooks_batch_rows_total",
+                "Rows of fetched batches, by what each of them is.",
+                ("outcome",),
+                registry=registry,
+            )
+        )
+        self._bytes = _Counted(
+            Counter(
+                "gemhooks_result_bytes_total",
+                "Bytes fetched from Gemini, what was fetched twice included.",
+                ("kind",),
+                registry=registry,
+            )
+        )
+        self._seconds = Histogram(
+            "gemhooks_result_seconds",
+            "From asking for a result to its being stored.",
+            ("kind",),
+            buckets=SLOW,
+            registry=registry,
+        )
+        self._models: set[str] = set()
+
+    def tokens(self, model: str, kind: str, modality: str, count: int) -> None:
+        modality = modality if modality in MODALITIES else OTHER
+        self._tokens.add(self._known_model(model), kind, modality, amount=count)
+
+    def rows(self, outcome: str, count: int) -> None:
+        self._rows.add(outcome if outcome in ROWS else OTHER, amount=count)
+
+    def fetched(self, kind: str, size: int, seconds: float) -> None:
+        """*kind* is a word of ours: interaction, batch or video; *size* is in bytes."""
+        self._bytes.add(kind, amount=size)
+        self._seconds.labels(kind).observe(seconds)
+
+    def _known_model(self, model: str) -> str:
+        """A name that Gemini gave, as long as they are few and look like one."""
+        if model not in self._models:
+            if len(self._models) >= MOST_MODELS or not MODEL.fullmatch(model):
+                return OTHER
+            self._models.add(model)
+        return model

@@ -31,6 +31,7 @@ class Parts:
     settings: Settings
     broker: Broker
     ledgers: Ledgers
+    registry: CollectorRegistry
 
 
 class Service:
@@ -124,7 +125,7 @@ def run(build: Callable[[Parts], Consumers], settings: Settings) -> int:
     broker = connect(
         settings.broker_url.get_secret_value(), publish_timeout=settings.publish_timeout
     )
-    consumers = build(Parts(settings, broker, ledgers))
+    consumers = build(Parts(settings, broker, ledgers, registry))
     service = Service(consumers, broker, ledgers.handled, WorkerMetrics(registry), settings)
     admin = AdminServer(
         settings.admin_host,

@@ -66,6 +66,12 @@ class Settings(BaseSettings):
     gemini_api_key: SecretStr = SecretStr("")
     gemini_base_url: str | None = None
     gemini_timeout: Seconds = 30.0
+    # Where results may be downloaded from, beside the API itself; ".x.com" is any host below x.com.
+    fetch_hosts: Words = (
+        "generativelanguage.googleapis.com",
+        "storage.googleapis.com",
+        ".googleusercontent.com",
+    )
     webhook_secret: SecretStr = SecretStr("")
     webhook_secret_path: Path | None = None
 

@@ -7,6 +7,7 @@ from gemhooks import entry, service
 from gemhooks.consumers import Consumers
 from gemhooks.errors import Misconfigured
 from gemhooks.gemini import Gemini
+from gemhooks.metrics import ResultMetrics
 from gemhooks.results import ResultsStore
 from gemhooks.settings import Settings
 from workers import reconcile
@@ -16,18 +17,15 @@ from workers.wiring import built_in_consumers
 
 def build(parts: service.Parts) -> Consumers:
     settings = parts.settings
-    gemini = Gemini(
-        settings.gemini_api_key.get_secret_value(),
-        base_url=settings.gemini_base_url,
-        timeout=settings.gemini_timeout,
-    )
+    gemini = Gemini.from_settings(settings)
     results = ResultsStore(settings.results_url)
     return built_in_consumers(
         gemini.interactions,
         results,
         parts.broker.publisher,
         parts.ledgers.jobs,
-        function_caller(parts, gemini),
+        metrics=ResultMetrics(parts.registry),
+        functions=function_caller(parts, gemini),
         conversations=settings.conversations,
     )
 

@@ -1,4 +1,4 @@
-"""Fetches the interaction that a completed event points at."""
+"""Fetches the interaction that an event says has ended."""
 
 import time
 from dataclasses import dataclass
@@ -9,14 +9,17 @@ import orjson
 import structlog
 
 from gemhooks import events
-from gemhooks.errors import NotYet
+from gemhooks.errors import Gone, NotYet
 from gemhooks.functions.resuming import look_again
 from gemhooks.gemini import FetchedInteraction
+from gemhooks.interactions import Summary, summarise
 from gemhooks.messages import Message, Publisher
+from gemhooks.metrics import ResultMetrics
 from workers import answers
 from workers.announcing import PUBLISH_TIMEOUT, announce
 from workers.conversations import ConversationTeller
 from workers.ports import InteractionReader, JobRecorder, Results
+from workers.records import EventRecorder
 
 WAITING = ("in_progress", "queued")
 # Every other status, known or not, is kept for a person to see and never taken for success.
@@ -34,34 +37,58 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class InteractionFetcher:
-    """Stores completed interactions and tells the results exchange where they lie."""
+    """Stores interactions, however they ended; of completed ones the results exchange is told."""
 
     gemini: InteractionReader
     results: Results
     publisher: Publisher
     jobs: JobRecorder
+    metrics: ResultMetrics
     publish_timeout: float = PUBLISH_TIMEOUT
     conversations: ConversationTeller | None = None
 
-    def fetch(self, event: events.InteractionCompleted) -> None:
+    def fetch(self, event: events.InteractionEvent) -> None:
+        began = time.monotonic()
         fetched = self.gemini.get(event.data.id)
         status = fetched.parsed.get("status")
         if status in WAITING:  # the event was ahead of what can be read
             raise NotYet(f"the interaction is still {status}")
+        summary = summarise(fetched.parsed)
         url = self.results.write("interactions", event.data.id, "json", fetched.raw)
+        summary_url = self.results.write(
+            "interactions", event.data.id, "summary.json", _json(summary)
+        )
         if status == "completed":
-            self._announce(_fetched_message(event, fetched, url))
+            self._announce(_fetched_message(event, fetched, summary, (url, summary_url)))
         elif status == "requires_action":  # the functions worker's; its own event may be late
             self._announce(look_again(event.data.id, by="interactions"))
         if self.conversations is not None:
             self.conversations.tell(event, fetched)
         self._record(event, fetched, status)
+        self._count(summary, len(fetched.raw), time.monotonic() - began)
+
+    def fetch_if_readable(self, event: events.InteractionEvent) -> None:
+        """As :meth:`fetch`, for ends of which the event may be all there is."""
+        try:
+            self.fetch(event)
+        except Gone:
+            EventRecorder(self.jobs).record(event)
+        except NotYet as error:
+            if error.reason != "not_found":
+                raise
+            EventRecorder(self.jobs).record(event)
+
+    def _count(self, summary: Summary, size: int, seconds: float) -> None:
+        self.metrics.fetched("interaction", size, seconds)
+        for each in summary.tokens:
+            of = summary.model or summary.agent
+            self.metrics.tokens(of, each.kind, each.modality, each.tokens)
 
     def _announce(self, message: Message) -> None:
         announce(self.publisher, [message], timeout=self.publish_timeout)
 
     def _record(
-        self, event: events.InteractionCompleted, fetched: FetchedInteraction, status: Any
+        self, event: events.InteractionEvent, fetched: FetchedInteraction, status: Any
     ) -> None:
         state = _state(status)
         code, message = answers.failure(fetched.parsed)
@@ -91,16 +118,28 @@ def _metadata(event: events.Event, fetched: FetchedInteraction) -> dict[str, Any
     return answers.user_metadata(fetched.parsed) or event.data.user_metadata
 
 
-def _fetched_message(event: events.Event, fetched: FetchedInteraction, url: str) -> Message:
+def _json(summary: Summary) -> bytes:
+    return summary.model_dump_json(indent=2).encode()
+
+
+def _fetched_message(
+    event: events.Event, fetched: FetchedInteraction, summary: Summary, urls: tuple[str, str]
+) -> Message:
     """The same id for every attempt, so that a second one is known as a copy."""
     when = event.timestamp or datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    url, summary_url = urls
+    data = {
+        "id": event.data.id,
+        "status": "completed",
+        "result_url": url,
+        "summary_url": summary_url,
+        "text": answers.text(fetched.parsed),
+        "total_tokens": summary.total_tokens,
+        "model": summary.model,
+        "user_metadata": _metadata(event, fetched),
+    }
     body = orjson.dumps(
-        {
-            "type": "interaction.fetched",
-            "version": "1",
-            "timestamp": when,
-            "data": _data(event, fetched, url),
-        }
+        {"type": "interaction.fetched", "version": "1", "timestamp": when, "data": data}
     )
     return Message(
         id=f"{event.data.id}/interaction.fetched",
@@ -110,14 +149,3 @@ def _fetched_message(event: events.Event, fetched: FetchedInteraction, url: str)
         time=when,
         traceparent=events.head_of(body).traceparent,
     )
-
-
-def _data(event: events.Event, fetched: FetchedInteraction, url: str) -> dict[str, Any]:
-    return {
-        "id": event.data.id,
-        "status": "completed",
-        "result_url": url,
-        "text": answers.text(fetched.parsed),
-        "total_tokens": answers.total_tokens(fetched.parsed),
-        "user_metadata": _metadata(event, fetched),
-    }

@@ -3,6 +3,7 @@
 from gemhooks import events, topology
 from gemhooks.consumers import Consumers
 from gemhooks.messages import Publisher
+from gemhooks.metrics import ResultMetrics
 from workers.calling import unserved
 from workers.chains import Noticing
 from workers.conversations import ConversationTeller
@@ -17,19 +18,22 @@ def built_in_consumers(
     results: Results,
     publisher: Publisher,
     jobs: JobRecorder,
-    functions: FunctionCaller | None = None,
     *,
+    metrics: ResultMetrics,
+    functions: FunctionCaller | None = None,
     conversations: bool = False,
 ) -> Consumers:
     """All of them; batches and videos are recorded only, and so are calls without functions."""
     teller = ConversationTeller(results, publisher) if conversations else None
-    fetcher = InteractionFetcher(interactions, results, publisher, jobs, conversations=teller)
+    fetcher = InteractionFetcher(
+        interactions, results, publisher, jobs, metrics, conversations=teller
+    )
     recorder = EventRecorder(jobs)
     consumers = Consumers(once_per_resource=True)
     queue = topology.INTERACTIONS.name
     noticing = Noticing(functions.chains if functions else None)
     consumers.add(events.InteractionCompleted, noticing.before(fetcher.fetch), queue=queue)
-    consumers.add(events.InteractionEvent, noticing.before(recorder.record), queue=queue)
+    consumers.add(events.InteractionEvent, noticing.before(fetcher.fetch_if_readable), queue=queue)
     queue = topology.FUNCTIONS.name
     asked = functions.run if functions else recorder.record
     consumers.add(events.InteractionRequiresAction, asked, queue=queue)

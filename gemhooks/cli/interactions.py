@@ -6,8 +6,11 @@ from typing import Annotated, Any
 import orjson
 import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from gemhooks.cli.tables import Format, FormatOption
+from gemhooks.settings import Settings
 
 app = typer.Typer(help="Look at an interaction, or watch it happen.", no_args_is_help=True)
 
@@ -41,6 +44,37 @@ def watch(
             shown.show(event)
     if form is Format.TABLE:
         raise typer.Exit(shown.end())
+
+
+@app.command("show")
+def show_one(interaction_id: InteractionId, form: FormatOption = Format.TABLE) -> None:
+    """Show what an interaction was and cost; JSON is the whole of it, as Gemini sends it."""
+    from gemhooks.gemini import Gemini  # noqa: PLC0415 - only where Gemini is asked
+    from gemhooks.interactions import summarise  # noqa: PLC0415
+
+    fetched = Gemini.from_settings(Settings.from_env()).interactions.get(interaction_id)
+    if form is Format.JSON:
+        typer.echo(fetched.raw.decode("utf-8", "replace"))
+        return
+    summary = summarise(fetched.parsed)
+    Console(highlight=False).print(table_of(summary))
+    typer.echo(summary.text.translate(PLAIN))
+
+
+def table_of(summary: Any) -> Table:
+    """A row for each fact; those that there are."""
+    facts = summary.model_dump(exclude={"text", "tokens"}, exclude_defaults=True)
+    table = Table(show_header=False)
+    for name, value in facts.items():
+        shown = (
+            ", ".join(f"{key} {n}" for key, n in value.items())
+            if isinstance(value, dict)
+            else value
+        )
+        table.add_row(name, Text(str(shown).translate(PLAIN)))
+    for each in summary.tokens:
+        table.add_row(f"{each.kind} tokens, {each.modality}", str(each.tokens))
+    return table
 
 
 class Screen:

@@ -3,12 +3,15 @@
 The client takes a second to import and is therefore built at the first call.
 """
 
+from typing import Self
+
 from gemhooks.gemini.client import Connection, official_client
 from gemhooks.gemini.interactions import FetchedInteraction, Interactions
 from gemhooks.gemini.operations import Operations
-from gemhooks.gemini.rest import GOOGLES_HOSTS, Rest
+from gemhooks.gemini.rest import Rest
 from gemhooks.gemini.stream import Streams
 from gemhooks.gemini.webhooks import Webhooks
+from gemhooks.settings import Settings
 
 __all__ = ["FetchedInteraction", "Gemini", "Interactions", "Webhooks", "official_client"]
 
@@ -25,7 +28,7 @@ class Gemini:
         *,
         base_url: str | None = None,
         timeout: float = 30.0,
-        hosts: tuple[str, ...] = GOOGLES_HOSTS,
+        hosts: tuple[str, ...] = (),
     ) -> None:
         self._connection = Connection(api_key, base_url=base_url, timeout=timeout)
         self._rest = Rest(api_key.strip(), base_url=base_url, timeout=timeout, hosts=hosts)
@@ -33,6 +36,16 @@ class Gemini:
         self.operations = Operations(self._rest)
         self.webhooks = Webhooks(self._connection)
         self.streams = Streams(self._rest)
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """As the environment says; Misconfigured where the key is missing."""
+        return cls(
+            settings.gemini_api_key.get_secret_value(),
+            base_url=settings.gemini_base_url,
+            timeout=settings.gemini_timeout,
+            hosts=settings.fetch_hosts,
+        )
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""

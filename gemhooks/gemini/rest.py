@@ -19,12 +19,6 @@ from gemhooks.gemini.errors import MALFORMED, OK, of_status
 from gemhooks.gemini.pools import Pools
 
 GOOGLE = "https://generativelanguage.googleapis.com"
-# Where Google keeps what Gemini made; a name with a dot in front is any host below it.
-GOOGLES_HOSTS = (
-    "generativelanguage.googleapis.com",
-    "storage.googleapis.com",
-    ".googleusercontent.com",
-)
 API_VERSION = "v1"
 LARGEST_ANSWER = 64 << 20  # bytes of JSON; media inline in an interaction are the largest known
 LARGEST_REFUSAL = 64 << 10  # bytes of an error's body that are read
@@ -45,7 +39,8 @@ class Place:
 class Rest:
     """Gemini's origin and the hosts its results lie on. Safe to share between threads.
 
-    *timeout* is in seconds, for a connect and for each read.
+    *timeout* is in seconds, for a connect and for each read. A name in *hosts* with a dot in front
+    is any host below it.
     """
 
     def __init__(
@@ -54,7 +49,7 @@ class Rest:
         *,
         base_url: str | None = None,
         timeout: float = 30.0,
-        hosts: tuple[str, ...] = GOOGLES_HOSTS,
+        hosts: tuple[str, ...] = (),
     ) -> None:
         self._key = key
         self._base_url = (base_url or GOOGLE).rstrip("/")

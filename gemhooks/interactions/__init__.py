@@ -14,6 +14,7 @@ from gemhooks.interactions.events import (
     parse,
 )
 from gemhooks.interactions.following import follow
+from gemhooks.interactions.summary import Summary, Tokens, summarise
 
 __all__ = [
     "Assembly",
@@ -25,8 +26,11 @@ __all__ = [
     "StepDelta",
     "StepStart",
     "StepStop",
+    "Summary",
+    "Tokens",
     "Unknown",
     "assemble",
     "follow",
     "parse",
+    "summarise",
 ]

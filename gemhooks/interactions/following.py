@@ -59,7 +59,9 @@ def follow(
     recognised. Without *gemini*, one is made from the environment. Raises Retry once *patience*
     seconds brought no new event, and NotYet, Gone or Refused as a GET does.
     """
-    following = _Following(gemini or _from_environment(), interaction_id, last_event_id)
+    following = _Following(
+        gemini or Gemini.from_settings(Settings.from_env()), interaction_id, last_event_id
+    )
     waited_since, attempt = time.monotonic(), 0
     while not following.ended:
         for event in following.connection():
@@ -162,12 +164,3 @@ def _event(frame: Frame) -> InteractionEvent:
         return parse(orjson.loads(frame.data), name=frame.name)
     except orjson.JSONDecodeError:
         return Unknown(event_type=frame.name or UNKNOWN, metadata={"data": frame.data})
-
-
-def _from_environment() -> Gemini:
-    settings = Settings.from_env()
-    return Gemini(
-        settings.gemini_api_key.get_secret_value(),
-        base_url=settings.gemini_base_url,
-        timeout=settings.gemini_timeout,
-    )

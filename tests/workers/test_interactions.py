@@ -5,11 +5,13 @@ from typing import Any
 
 import orjson
 import pytest
+from prometheus_client import CollectorRegistry
 
 from gemhooks import events, topology
-from gemhooks.errors import NotYet, PublishFailed, Refused, Retry
+from gemhooks.errors import Gone, NotYet, PublishFailed, Refused, Retry
 from gemhooks.gemini import FetchedInteraction
 from gemhooks.messages import Message
+from gemhooks.metrics import ResultMetrics
 from gemhooks.results import ResultsStore
 from workers.interactions import InteractionFetcher
 
@@ -82,6 +84,7 @@ class Bench:
     results: ResultsStore
     publisher: MemoryPublisher
     jobs: MemoryJobs
+    registry: CollectorRegistry
 
     def fetched(self) -> events.InteractionFetched:
         event = events.parse(self.publisher.published[-1][1].body)
@@ -94,10 +97,16 @@ def bench(
 ) -> Bench:
     publisher = publisher or MemoryPublisher()
     results, jobs = ResultsStore(str(folder)), MemoryJobs()
+    registry = CollectorRegistry()
     fetcher = InteractionFetcher(
-        ScriptedGemini(answer), results, publisher, jobs, publish_timeout=0.05
+        ScriptedGemini(answer),
+        results,
+        publisher,
+        jobs,
+        ResultMetrics(registry),
+        publish_timeout=0.05,
     )
-    return Bench(fetcher, results, publisher, jobs)
+    return Bench(fetcher, results, publisher, jobs, registry)
 
 
 def completed(**more: Any) -> events.InteractionCompleted:
@@ -304,3 +313,55 @@ def test_the_trace_of_the_event_goes_on_in_what_is_announced(tmp_path: Path) -> 
     it.fetcher.fetch(completed(user_metadata={"traceparent": "00-a-b-01"}))
 
     assert it.publisher.published[0][1].traceparent == "00-a-b-01"
+
+
+def ended(event_type: str, **more: Any) -> events.InteractionEvent:
+    event = events.parse(orjson.dumps({"type": event_type, "data": {"id": "int_1", **more}}))
+    assert isinstance(event, events.InteractionEvent)
+    return event
+
+
+def test_a_failed_interaction_is_kept_whole_and_recorded_with_its_error(tmp_path: Path) -> None:
+    answer = interaction(status="failed", errors=[{"code": "safety", "message": "no"}])
+    it = bench(tmp_path, answer)
+
+    it.fetcher.fetch_if_readable(ended("interaction.failed"))
+
+    assert it.results.read("interactions", "int_1", "json") == orjson.dumps(answer)
+    assert (it.jobs.rows[0]["state"], it.jobs.rows[0]["error_code"]) == ("failed", "safety")
+    assert not it.publisher.published
+
+
+@pytest.mark.parametrize("error", [NotYet("not_found"), Gone("deleted")])
+def test_of_a_failure_the_event_may_be_all_there_is(tmp_path: Path, error: Exception) -> None:
+    it = bench(tmp_path, error)
+
+    it.fetcher.fetch_if_readable(ended("interaction.failed", error_code=13, error_message="x"))
+
+    assert (it.jobs.rows[0]["state"], it.jobs.rows[0]["error_code"]) == ("failed", "13")
+
+
+def test_a_failure_that_cannot_be_read_now_is_tried_again(tmp_path: Path) -> None:
+    it = bench(tmp_path, interaction(status="in_progress"))
+
+    with pytest.raises(NotYet, match="in_progress"):
+        it.fetcher.fetch_if_readable(ended("interaction.failed"))
+
+
+def test_a_summary_lies_beside_the_whole_and_its_tokens_are_counted(tmp_path: Path) -> None:
+    by_modality = [{"modality": "TEXT", "tokens": 5}, {"modality": "image", "tokens": 2}]
+    usage = {"total_input_tokens": 8, "input_tokens_by_modality": by_modality, "total_tokens": 8}
+    it = bench(tmp_path, interaction(model="models/gemini-3.8-flash", usage=usage))
+
+    it.fetcher.fetch(completed())
+
+    stored = it.results.read("interactions", "int_1", "summary.json")
+    assert stored is not None
+    assert orjson.loads(stored)["total_tokens"] == 8
+    assert it.fetched().data.summary_url.endswith("/interactions/int_1.summary.json")
+
+    def counted(modality: str) -> float | None:
+        labels = {"model": "gemini-3.8-flash", "kind": "input", "modality": modality}
+        return it.registry.get_sample_value("gemhooks_tokens_total", labels)
+
+    assert (counted("text"), counted("image"), counted("unspecified")) == (5, 2, 1)

@@ -3,12 +3,14 @@ from typing import Any
 
 import orjson
 import pytest
+from prometheus_client import CollectorRegistry
 
 from gemhooks import events, topology
 from gemhooks.consumers import Consumers
 from gemhooks.events import BY_TYPE
 from gemhooks.gemini import FetchedInteraction
 from gemhooks.messages import Message
+from gemhooks.metrics import ResultMetrics
 from workers.wiring import built_in_consumers
 
 
@@ -31,7 +33,9 @@ class Nothing:
 @pytest.fixture
 def consumers() -> Consumers:
     nothing = Nothing()
-    return built_in_consumers(nothing, nothing, nothing, nothing)
+    return built_in_consumers(
+        nothing, nothing, nothing, nothing, metrics=ResultMetrics(CollectorRegistry())
+    )
 
 
 def test_the_queues_are_those_that_everyone_declares(consumers: Consumers) -> None:

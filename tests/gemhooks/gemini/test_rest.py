@@ -9,6 +9,7 @@ from gemhooks.errors import GemhooksError, Gone, NotYet, Refused, Retry
 from gemhooks.gemini import rest
 from gemhooks.gemini.pools import Pools, PublicConnection
 from gemhooks.gemini.rest import Rest, bounded
+from gemhooks.settings import Settings
 from tests.gemhooks.gemini.scripted import ScriptedServer
 
 KEY = "AIza-not-a-real-key-0123456789"
@@ -139,7 +140,7 @@ def test_redirects_in_a_circle_end(server: ScriptedServer, api: Rest) -> None:
     ],
 )
 def test_only_geminis_own_hosts_see_the_key(url: str, *, ours: bool) -> None:
-    assert Rest(KEY).place(url).ours is ours
+    assert Rest(KEY, hosts=Settings().fetch_hosts).place(url).ours is ours
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,7 @@ def test_only_geminis_own_hosts_see_the_key(url: str, *, ours: bool) -> None:
 )
 def test_any_other_place_is_refused(url: str) -> None:
     with pytest.raises(Refused):
-        Rest(KEY).place(url)
+        Rest(KEY, hosts=Settings().fetch_hosts).place(url)
 
 
 def test_a_host_that_was_configured_is_asked_without_the_key() -> None:
