@@ -51,7 +51,7 @@ class WebhookUpdate(BaseModel):
     uri: str = Field(default="", min_length=1)
     subscribed_events: Events = ()
     name: str | None = None
-    state: Literal["enabled", "disabled"] = "enabled"
+    state: Literal["enabled", "disabled", "disabled_due_to_failed_deliveries"] = "enabled"
 
 
 class Rotation(BaseModel):

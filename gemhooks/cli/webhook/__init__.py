@@ -2,7 +2,7 @@
 
 import typer
 
-from gemhooks.cli.webhook import manage, ping, rotate
+from gemhooks.cli.webhook import ensure, manage, ping, rotate
 
 app = typer.Typer(help="Webhooks: create, list, rotate their secrets ...", no_args_is_help=True)
 
@@ -15,3 +15,4 @@ app.command("disable")(manage.disable)
 app.command("delete")(manage.delete)
 app.command("ping")(ping.ping)
 app.command("rotate")(rotate.rotate)
+app.command("ensure")(ensure.ensure)
