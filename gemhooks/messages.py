@@ -1,9 +1,13 @@
 """What travels through a queue, and the protocols of those who carry and remember it."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol, Self
 
@@ -40,6 +44,7 @@ class Message:
     attempt: int = 1  # which try of the handler comes next
     replay: int = 0  # number of the forced replay, part of the once-only key
     waiting: int = 0  # seconds that are left to wait after the present hop
+    first_at: int = 0  # Unix seconds of the first try that failed
     traceparent: str = ""
 
     @property
@@ -60,8 +65,15 @@ class Message:
         short = text if fits_shortstr(text) else _digest(text)
         return f"{short}#{self.replay}" if self.replay else short
 
-    def next_attempt(self) -> Self:
-        return replace(self, attempt=self.attempt + 1)
+    def next_attempt(self, *, now: int = 0) -> Self:
+        """The same message for one more try; *now*, in Unix seconds, is when this one failed."""
+        first_at = self.first_at or now
+        return replace(self, attempt=self.attempt + 1, first_at=first_at)
+
+    def afresh(self, *, replay: int) -> Self:
+        """As it first came, for a person who sends it again; *replay* is a part of its key."""
+        source = Source.REPLAY
+        return replace(self, source=source, attempt=1, waiting=0, first_at=0, replay=replay)
 
 
 def fits_shortstr(text: str) -> bool:
@@ -70,6 +82,27 @@ def fits_shortstr(text: str) -> bool:
 
 def _digest(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_current: ContextVar[Message] = ContextVar("gemhooks_message")
+
+
+def current() -> Message:
+    """The message that this thread's handler was called for: its id, attempt, trust ...
+
+    LookupError outside of a handler.
+    """
+    return _current.get()
+
+
+@contextmanager
+def handling(message: Message) -> Iterator[None]:
+    """Make *message* the current one."""
+    token = _current.set(message)
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 # The names in the headers are public: see docs/decisions and the CHANGELOG's "Upgrading".
@@ -88,6 +121,7 @@ def headers_of(message: Message) -> dict[str, str | int]:
         "gemhooks-attempt": message.attempt,
         "gemhooks-replay": message.replay,
         "gemhooks-waiting": message.waiting,
+        "gemhooks-first-at": message.first_at,
     }
     return {name: value for name, value in headers.items() if value not in ("", 0)}
 
@@ -115,6 +149,7 @@ def from_headers(
         attempt=max(1, _number(headers, "gemhooks-attempt")),
         replay=_number(headers, "gemhooks-replay"),
         waiting=_number(headers, "gemhooks-waiting"),
+        first_at=_number(headers, "gemhooks-first-at"),
         traceparent=_text(headers, "traceparent"),
     )
 
@@ -144,11 +179,19 @@ class DeadLetter:
     error_type: str = ""
     error_message: str = ""  # redacted, at most 300 characters
 
-    def headers(self) -> dict[str, str | int]:
-        named = {
+    def headers(self, message: Message, queue: str) -> dict[str, str | int]:
+        """What the dead letter of *message* carries beside its own headers."""
+        now = datetime.now(UTC)
+        first = datetime.fromtimestamp(message.first_at, UTC) if message.first_at else now
+        named: dict[str, str | int] = {
             "gemhooks-dead-reason": self.reason[:300],
             "gemhooks-dead-error-type": self.error_type,
             "gemhooks-dead-error-message": self.error_message[:300],
+            "gemhooks-dead-queue": queue,
+            "gemhooks-dead-attempts": message.attempt,
+            "gemhooks-dead-first-at": first.isoformat(timespec="seconds"),
+            "gemhooks-dead-at": now.isoformat(timespec="seconds"),
+            "gemhooks-dead-host": socket.gethostname(),
         }
         return {name: value for name, value in named.items() if value}
 
@@ -200,9 +243,49 @@ OnDelivery = Callable[[Delivery], None]
 class Subscriber(Protocol):
     """A running consumer of one queue."""
 
+    @property
+    def is_consuming(self) -> bool:
+        """True while the queue's messages really come to us."""
+        ...
+
+    @property
+    def alive_at(self) -> float:
+        """When that was last proved; by time.monotonic()."""
+        ...
+
     def stop(self) -> None:
         """Take no more; what was taken can still be settled."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A message that lies in a queue, and its headers, those of a dead letter included."""
+
+    message: Message
+    headers: Headers
+    place: int  # by which the broker finds it again
+
+
+class Look(Protocol):
+    """A walk through a queue that uses nothing up: what is not removed is there afterwards."""
+
+    def __iter__(self) -> Iterator[Seen]:
+        """From the oldest to the newest, those that come meanwhile included.
+
+        Unavailable where the broker goes away.
+        """
+        ...
+
+    def __len__(self) -> int:
+        """How many messages there were at the start."""
+        ...
+
+    def remove(self, seen: Seen) -> None:
+        """Take it out of the queue, now or at the latest when the look is closed."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class Broker(Protocol):
@@ -221,8 +304,23 @@ class Broker(Protocol):
         """
         ...
 
+    def send(self, queue: str, message: Message) -> Future[None]:
+        """Hand *message* to one queue only; the future ends as that of a publish."""
+        ...
+
+    def look(self, queue: str) -> Look:
+        """Walk through the messages that wait in *queue*; Misconfigured where there is none.
+
+        While it is open, RabbitMQ shows them to nobody else.
+        """
+        ...
+
     def browse(self, queue: str, limit: int) -> list[tuple[Message, Headers]]:
-        """The first *limit* messages and their headers, without using them up."""
+        """The first *limit* messages and their headers: a short look."""
+        ...
+
+    def dead_letter_queues(self) -> list[str]:
+        """Those that are known, in the order of their names."""
         ...
 
     def check(self) -> None:
@@ -231,6 +329,10 @@ class Broker(Protocol):
 
     def is_ready(self) -> bool:
         """True while messages can be published and consumed."""
+        ...
+
+    def is_alive(self) -> bool:
+        """False where only a new process helps; an outage is not that."""
         ...
 
     def close(self, *, timeout: float = 5.0) -> None:
@@ -244,6 +346,7 @@ class Claim(StrEnum):
     GRANTED = "granted"
     DONE = "done"  # handled before: acknowledge the copy
     BUSY = "busy"  # somebody handles it right now: come back later
+    UNKNOWN = "unknown"  # it may have killed a process, and nobody counts: the ledger is off
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +368,9 @@ class Ledger(Protocol):
         """It was handled; a later claim is answered DONE."""
         ...
 
-    def release(self, queue: str, key: str) -> None:
-        """It was not handled; anybody may claim it again."""
+    def release(self, queue: str, key: str, *, ended: bool = True) -> None:
+        """It was not handled; anybody may claim it again.
+
+        Its starts count no more, for its handler ended; *ended* is False where it never began.
+        """
         ...

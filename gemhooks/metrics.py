@@ -1,7 +1,7 @@
 """Every metric's name, help and labels: the one place that names them."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -157,6 +157,17 @@ class WorkerMetrics:
             ("queue",),
             registry=registry,
         )
+
+        self._alive_age = Gauge(
+            "gemhooks_consumer_alive_age_seconds",
+            "Seconds since it was last proved that the queue is being consumed.",
+            ("queue",),
+            registry=registry,
+        )
+
+    def watch(self, queue: str, alive_age: Callable[[], float]) -> None:
+        """Let the gauge of *queue* ask *alive_age*."""
+        self._alive_age.labels(queue).set_function(alive_age)
 
     def handled(self, queue: str, event_type: str, outcome: str, seconds: float) -> None:
         self._messages.add(queue, known_type(event_type), outcome)

@@ -1,16 +1,17 @@
 """Handle one message: claim it, decode it, call its handler, settle it."""
 
 import random
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from gemhooks import events
+from gemhooks import events, messages
 from gemhooks.consumers import Handled, Subscription
 from gemhooks.errors import LedgerUnavailable, NotYet, Reject, Retry, Undecodable
 from gemhooks.logs import redact
@@ -21,6 +22,7 @@ log = structlog.get_logger()
 
 JITTER = 0.2  # of the delay; retries of a burst must not come back as one
 MOST_STARTS = 3  # a redelivered message that was begun so often kills its process
+SUSPECT = 2  # starts; from here on it runs alone, so that no neighbour is blamed for it
 BUSY_DELAY = 5.0  # seconds until a copy asks again whether the other one is done
 LEDGER_DELAY = 5.0
 LONGEST_AFTER = 24 * 3600.0  # seconds; nobody may park a message for longer
@@ -59,12 +61,15 @@ class Runner:
         *,
         schedule: Sequence[float],
         jitter: Callable[[], float] = random.random,
+        alone: threading.Semaphore | None = None,
     ) -> None:
+        """*alone* is held by the one suspect that a process runs at a time."""
         self.subscription = subscription
         self.ledger = ledger
         self.metrics = metrics
         self.schedule = schedule
         self.jitter = jitter
+        self.alone = alone or threading.Semaphore(1)
 
     def process(self, delivery: Delivery) -> None:
         """Handle one delivery from start to end. Never raises for a bad message."""
@@ -91,8 +96,12 @@ class Runner:
         try:
             claimed = self.ledger.claim(queue, key, redelivered=redelivered)
             if claimed.claim is not Claim.GRANTED:
-                return unclaimed(claimed)
-            outcome = self.decide(message, starts=claimed.starts)
+                return self.unclaimed(claimed, message)
+            with self.isolated(claimed) as mine:
+                if not mine:
+                    self.ledger.release(queue, key, ended=False)
+                    return Outcome(Fate.WAIT, "another suspect runs", BUSY_DELAY)
+                outcome = self.decide(message, starts=claimed.starts)
             # Mark first, acknowledge second: a crash between them costs a look, never a message.
             close = self.ledger.done if outcome.fate is Fate.DONE else self.ledger.release
             close(queue, key)
@@ -106,6 +115,29 @@ class Runner:
             with suppress(Undecodable):
                 return message.key_of(events.parse(message.body).subject)
         return message.key
+
+    @contextmanager
+    def isolated(self, claimed: Claimed) -> Iterator[bool]:
+        """Whether it may run now; what may have killed its process runs one at a time."""
+        if claimed.starts < SUSPECT:
+            yield True
+            return
+        mine = self.alone.acquire(blocking=False)
+        try:
+            yield mine
+        finally:
+            if mine:
+                self.alone.release()
+
+    def unclaimed(self, claimed: Claimed, message: Message) -> Outcome:
+        match claimed.claim:
+            case Claim.DONE:
+                return Outcome(Fate.DUPLICATE)
+            case Claim.UNKNOWN:  # for all we know it killed its process: that was an attempt
+                lost = Retry("its process died")
+                return self.again(message, lost, after=None, given_up="kills_its_process")
+            case _:
+                return Outcome(Fate.WAIT, "a copy is being handled", BUSY_DELAY)
 
     def decide(self, message: Message, *, starts: int = 0) -> Outcome:
         """Call the handler and say what becomes of the message. Touches no broker."""
@@ -128,20 +160,26 @@ class Runner:
         handler = self.subscription.handler_of(event)
         if handler is None:
             return dead("misrouted", f"no handler for {message.routing_key} in this queue")
-        said = handler(event)
+        with messages.handling(message):
+            said = handler(event)
         return Outcome(Fate.DONE, said.reason) if isinstance(said, Handled) else DONE
 
-    def again(self, message: Message, error: Exception, *, after: float | None) -> Outcome:
+    def again(
+        self,
+        message: Message,
+        error: Exception,
+        *,
+        after: float | None,
+        given_up: str = "gave_up",
+    ) -> Outcome:
         """One more try on the schedule, or the dead letters once it is used up."""
         unproven = isinstance(error, NotYet) and message.trust == "hint"
         if unproven and message.attempt >= MOST_NOT_FOUND_ON_A_HINT:
             return dead("not_found", str(error), error)
         if message.attempt > len(self.schedule):
-            return dead("gave_up", str(error), error)
-        planned = self.schedule[message.attempt - 1]
-        wait = (
-            planned * (1 + JITTER * self.jitter()) if after is None else min(after, LONGEST_AFTER)
-        )
+            return dead(given_up, str(error), error)
+        planned = self.schedule[message.attempt - 1] if after is None else after
+        wait = min(planned * (1 + JITTER * self.jitter()), LONGEST_AFTER)
         reason = error.reason if isinstance(error, Retry) else type(error).__name__
         return Outcome(Fate.RETRY, redact(reason)[:200], wait)
 
@@ -150,17 +188,12 @@ class Runner:
             case Fate.DONE | Fate.DUPLICATE:
                 delivery.ack()
             case Fate.RETRY:
-                delivery.later(delivery.message.next_attempt(), after=outcome.after)
+                again = delivery.message.next_attempt(now=int(time.time()))
+                delivery.later(again, after=outcome.after)
             case Fate.WAIT:
                 delivery.later(delivery.message, after=outcome.after)
             case Fate.DEAD:
                 delivery.dead(outcome.letter or DeadLetter(outcome.reason))
-
-
-def unclaimed(claimed: Claimed) -> Outcome:
-    if claimed.claim is Claim.DONE:
-        return Outcome(Fate.DUPLICATE)
-    return Outcome(Fate.WAIT, "a copy is being handled", BUSY_DELAY)
 
 
 def dead(reason: str, detail: str, error: Exception | None = None) -> Outcome:

@@ -3,19 +3,21 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 from prometheus_client import CollectorRegistry
 
 from gemhooks import logs
 from gemhooks.admin import AdminServer
-from gemhooks.consumers import Consumers
+from gemhooks.consumers import Consumers, Subscription
 from gemhooks.errors import Unavailable
-from gemhooks.ledger import Ledgers, open_ledger
-from gemhooks.messages import Broker, Delivery, Ledger, OnDelivery, Subscriber
+from gemhooks.ledger import Ledgers, NullLedger, open_ledger
+from gemhooks.messages import Broker, Delivery, Ledger, Subscriber
 from gemhooks.metrics import WorkerMetrics
 from gemhooks.queues.connect import connect
 from gemhooks.runner import Runner
@@ -54,7 +56,8 @@ class Service:
         self._subscribers: list[Subscriber] = []
         self._stopping = threading.Event()
         self._idle = threading.Condition()
-        self._taken = 0
+        self._taken: dict[Future[None], Delivery] = {}
+        self._alone = threading.Semaphore(1)
 
     def start(self) -> None:
         """Declare the queues and begin to take messages."""
@@ -64,52 +67,79 @@ class Service:
             # Start order does not matter: the broker declares them once it is there.
             log.warning("broker_awaited", reason=logs.redact(str(error)))
         for subscription in self.consumers:
-            runner = Runner(
-                subscription, self.ledger, self.metrics, schedule=self.settings.retry_schedule
-            )
-            # Twice the threads: one message each in work, one each at hand.
-            prefetch = 2 * self.settings.concurrency
-            take = self._take(runner)
-            self._subscribers.append(
-                self.broker.consume(subscription.queue, take, prefetch=prefetch)
-            )
+            self._consume(subscription)
 
-    def _take(self, runner: Runner) -> OnDelivery:
-        def on_delivery(delivery: Delivery) -> None:
-            with self._idle:
-                self._taken += 1
-            self._pool.submit(self._work, runner, delivery)
+    def _consume(self, subscription: Subscription) -> None:
+        runner = Runner(
+            subscription,
+            self.ledger,
+            self.metrics,
+            schedule=self.settings.retry_schedule,
+            alone=self._alone,
+        )
+        # Twice the threads: one message each in work, one each at hand.
+        prefetch = 2 * self.settings.concurrency
+        subscriber = self.broker.consume(
+            subscription.queue, partial(self._take, runner), prefetch=prefetch
+        )
+        self.metrics.watch(subscription.queue, lambda: time.monotonic() - subscriber.alive_at)
+        self._subscribers.append(subscriber)
 
-        return on_delivery
-
-    def _work(self, runner: Runner, delivery: Delivery) -> None:
-        try:
-            # What was at hand but not begun goes back untouched, its attempt not counted.
+    def _take(self, runner: Runner, delivery: Delivery) -> None:
+        with self._idle:
             if self._stopping.is_set():
                 delivery.give_back()
-            else:
+                return
+            future = self._pool.submit(self._work, runner, delivery)
+            self._taken[future] = delivery
+        future.add_done_callback(self._ended)
+
+    def _work(self, runner: Runner, delivery: Delivery) -> None:
+        with self.metrics.in_flight.labels(runner.subscription.queue).track_inprogress():
+            try:
                 runner.process(delivery)
-        except Exception:
-            log.exception("message_lost_its_runner")
-            delivery.give_back()
-        finally:
-            with self._idle:
-                self._taken -= 1
-                self._idle.notify_all()
+            except Exception:
+                log.exception("message_lost_its_runner")
+                delivery.give_back()
+
+    def _ended(self, future: "Future[None]") -> None:
+        with self._idle:
+            del self._taken[future]
+            self._idle.notify_all()
 
     def is_ready(self) -> bool:
-        return not self._stopping.is_set() and self.broker.is_ready()
+        """Every queue is really being consumed."""
+        return (
+            not self._stopping.is_set()
+            and self.broker.is_ready()
+            and len(self._subscribers) == len(self.consumers)
+            and all(each.is_consuming for each in self._subscribers)
+        )
+
+    def is_live(self) -> bool:
+        """False only for what a restart cures; an outage is not that."""
+        return self.broker.is_alive()
 
     def stop(self) -> bool:
         """Take no more, finish what runs within the grace; True when all of it ended."""
-        self._stopping.set()
+        with self._idle:
+            self._stopping.set()
         for subscriber in self._subscribers:
             subscriber.stop()
+        self._give_back_unbegun()
         with self._idle:
-            ended = self._idle.wait_for(lambda: self._taken == 0, self.settings.grace)
+            ended = self._idle.wait_for(lambda: not self._taken, self.settings.grace)
         self._pool.shutdown(wait=ended, cancel_futures=True)
         self.broker.close()
         return ended
+
+    def _give_back_unbegun(self) -> None:
+        """At once and untouched, their attempt not counted: others need not wait for us."""
+        with self._idle:
+            taken = list(self._taken.items())
+        for future, delivery in taken:
+            if future.cancel():
+                delivery.give_back()
 
 
 def run(build: Callable[[Parts], Consumers], settings: Settings) -> int:
@@ -123,15 +153,19 @@ def run(build: Callable[[Parts], Consumers], settings: Settings) -> int:
     registry = CollectorRegistry()
     ledgers = open_ledger(settings.database_url.get_secret_value(), lease=settings.lease)
     broker = connect(
-        settings.broker_url.get_secret_value(), publish_timeout=settings.publish_timeout
+        settings.broker_url.get_secret_value(),
+        publish_timeout=settings.publish_timeout,
+        verify=settings.declare == "verify",
+        management_url=settings.management_url.get_secret_value(),
     )
+    ledger = ledgers.handled if settings.ledger == "on" else NullLedger()
     consumers = build(Parts(settings, broker, ledgers, registry))
-    service = Service(consumers, broker, ledgers.handled, WorkerMetrics(registry), settings)
+    service = Service(consumers, broker, ledger, WorkerMetrics(registry), settings)
     admin = AdminServer(
         settings.admin_host,
         settings.admin_port,
         registry,
-        live=lambda: True,
+        live=service.is_live,
         ready=service.is_ready,
     )
     admin.start()

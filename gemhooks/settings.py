@@ -104,7 +104,10 @@ class Settings(BaseSettings):
 
     concurrency: Annotated[int, Field(ge=1, le=1000)] = 8  # handlers at once, per process
     retry_schedule: Schedule = (5.0, 30.0, 120.0, 600.0, 3600.0, 21600.0)
-    lease: Seconds = 30.0
+    lease: Annotated[Seconds, Field(ge=1)] = 30.0  # the copies of a dead process's messages wait
+    ledger: Annotated[str, Field(pattern="^(on|off)$")] = "on"  # off: copies are handled again
+    declare: Annotated[str, Field(pattern="^(create|verify)$")] = "create"  # of the topology
+    management_url: SecretStr = SecretStr("")  # of RabbitMQ, to see what AMQP does not tell
 
     functions: str = ""  # package.module:name of a Functions object
     functions_for: Annotated[str, Field(pattern="^(known|all)$")] = "known"

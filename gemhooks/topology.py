@@ -3,7 +3,7 @@
 The names are public; a change is an "Upgrading" line in the CHANGELOG.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 EVENTS = "gemhooks.events"  # topic; routing key = Gemini's event type
@@ -111,6 +111,15 @@ def unrouted_arguments() -> dict[str, str | int]:
         "x-message-ttl": UNROUTED_TTL * 1000,
         "x-delivery-limit": DELIVERY_LIMIT,
     }
+
+
+def all_arguments(queues: Iterable[str]) -> dict[str, dict[str, str | int]]:
+    """The arguments of all our queues and of the consumers' *queues*, by name."""
+    found: dict[str, dict[str, str | int]] = {UNROUTED: unrouted_arguments()}
+    found |= {retry_name(rung): rung_arguments(rung) for rung in RUNGS}
+    for queue in queues:
+        found |= {queue: queue_arguments(), dead_letters(queue): queue_arguments()}
+    return found
 
 
 def exchanges() -> Iterator[tuple[str, str, dict[str, str]]]:

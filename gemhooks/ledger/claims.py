@@ -42,10 +42,15 @@ def finish(connection: sa.Connection, at: Key) -> None:
     connection.execute(statement.on_conflict_do_update(index_elements=["queue", "key"], set_=ended))
 
 
-def free(connection: sa.Connection, at: Key, *, owner: str) -> None:
-    """Let anybody claim it; the row stays, for it counts the starts."""
+def free(connection: sa.Connection, at: Key, *, owner: str, ended: bool) -> None:
+    """Let anybody claim it; only starts that did not end are counted, and this one did."""
+    starts = 0 if ended else handled.c.starts - sa.case((handled.c.starts > 0, 1), else_=0)
     statement = sa.update(handled).where(_is(at), _is_held_by(owner))
-    connection.execute(statement.values(owner=NOBODY, lease_until=Now()))
+    connection.execute(statement.values(owner=NOBODY, lease_until=Now(), starts=starts))
+
+
+def is_done(connection: sa.Connection, at: Key) -> bool:
+    return connection.scalar(sa.select(handled.c.state).where(_is(at))) == DONE
 
 
 def renew(connection: sa.Connection, held: list[Key], *, owner: str, lease: float) -> None:

@@ -41,9 +41,16 @@ class DatabaseLedger:
         at = self._forget(queue, key)
         self._database.write(lambda connection: claims.finish(connection, at))
 
-    def release(self, queue: str, key: str) -> None:
+    def release(self, queue: str, key: str, *, ended: bool = True) -> None:
         at = self._forget(queue, key)
-        self._database.write(lambda connection: claims.free(connection, at, owner=self._owner))
+        self._database.write(
+            lambda connection: claims.free(connection, at, owner=self._owner, ended=ended)
+        )
+
+    def is_done(self, queue: str, key: str) -> bool:
+        """Whether it was handled already, for a person who asks."""
+        at = _at(queue, key)
+        return self._database.read(lambda connection: claims.is_done(connection, at))
 
     def is_known(self, queue: str, key: str) -> bool:
         """Whether anybody ever began to handle it, however that ended or goes on."""

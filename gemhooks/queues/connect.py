@@ -7,14 +7,25 @@ from gemhooks.messages import Broker
 
 
 def connect(
-    url: str, *, publish_timeout: float, loop: asyncio.AbstractEventLoop | None = None
+    url: str,
+    *,
+    publish_timeout: float,
+    loop: asyncio.AbstractEventLoop | None = None,
+    verify: bool = False,
+    management_url: str = "",
 ) -> Broker:
     """Open the broker at *url*; one on the network lives on *loop* where that is given."""
     scheme = url.partition(":")[0]
     if scheme in ("amqp", "amqps"):
         from gemhooks.queues.rabbitmq import RabbitBroker  # noqa: PLC0415 - pika only when needed
 
-        return RabbitBroker(url, publish_timeout=publish_timeout, loop=loop)
+        return RabbitBroker(
+            url,
+            publish_timeout=publish_timeout,
+            loop=loop,
+            verify=verify,
+            management_url=management_url,
+        )
     if scheme == "sqlite":
         from gemhooks.queues.sqlite import SqliteBroker  # noqa: PLC0415 - as above
 

@@ -6,10 +6,11 @@ Not to be used across fork(): start processes anew.
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing, suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import structlog
 
 from gemhooks import topology
 from gemhooks.errors import Misconfigured, PublishFailed
-from gemhooks.messages import DeadLetter, Headers, Message, OnDelivery
+from gemhooks.messages import DeadLetter, Headers, Message, OnDelivery, Seen
 from gemhooks.queues import sqlite_rows as rows
 from gemhooks.queues.sqlite_owners import Owner
 from gemhooks.queues.sqlite_writer import Deadlines, Job, Writer
@@ -26,6 +27,7 @@ PREFIX = "sqlite:///"
 SHORTEST_POLL, LONGEST_POLL = 0.005, 0.05  # seconds between looks for others' messages
 LOOK_FOR_DEAD = 0.1  # seconds between looks for owners that died
 AGE_OUT = 3600.0
+LONGEST_SILENCE = 5.0  # seconds without a successful look: it does not consume
 
 _log = structlog.get_logger(__name__)
 
@@ -47,7 +49,7 @@ class SqliteBroker:
         self._closed = False
         self._age_out_at = 0.0
         self._deadlines = Deadlines(publish_timeout)
-        self._writer = Writer(self._connect, self._wake)
+        self._writer = Writer(self.connect, self._wake)
 
     @property
     def publisher(self) -> "SqliteBroker":
@@ -97,13 +99,28 @@ class SqliteBroker:
         except OSError as error:
             raise Misconfigured(f"The queue {self.path} can't be used: {error.strerror}.") from None
 
+    def send(self, queue: str, message: Message) -> Future[None]:
+        properties = rows.properties_of(message)
+        job = Job(lambda db: rows.insert(db, queue, properties, message.body), grows=True)
+        self._deadlines.watch(job)
+        return self._writer.submit(job).future
+
+    def look(self, queue: str) -> "SqliteLook":
+        return SqliteLook(self, queue)
+
     def browse(self, queue: str, limit: int = 100) -> list[tuple[Message, Headers]]:
         """The oldest messages and their headers, left where they are."""
-        found = self._read(
-            "SELECT properties, body FROM messages WHERE queue = ? ORDER BY id LIMIT ?",
-            (queue, limit),
-        )
-        return [rows.read(properties, body) for properties, body in found]
+        with closing(self.look(queue)) as look:
+            return [(seen.message, seen.headers) for seen in islice(look, limit)]
+
+    def dead_letter_queues(self) -> list[str]:
+        known = {queue.dead_letters for queue in self._queues}
+        with closing(self.connect()) as db:
+            return sorted(known.union(rows.queues_like(db, topology.dead_letters("*"))))
+
+    def is_alive(self) -> bool:
+        """Its threads run; what they wait for is another question."""
+        return self._writer.is_alive() and all(each.is_alive() for each in self._subscribers)
 
     def depth(self, queue: str) -> int:
         """How many messages it has: ready, waiting and taken."""
@@ -111,7 +128,7 @@ class SqliteBroker:
         return int(found[0][0])
 
     def _read(self, query: str, values: tuple[str | int, ...]) -> list[tuple[Any, ...]]:
-        with closing(self._connect()) as db:
+        with closing(self.connect()) as db:
             return db.execute(query, values).fetchall()
 
     def close(self, *, timeout: float = 5.0) -> None:
@@ -165,7 +182,7 @@ class SqliteBroker:
             if owner.is_dead(other):
                 self.write(partial(rows.release, owner=other))
 
-    def _connect(self) -> sqlite3.Connection:
+    def connect(self) -> sqlite3.Connection:
         self._create()
         db = rows.connect(self.path)
         try:
@@ -186,6 +203,31 @@ class SqliteBroker:
             subscriber.wake()
 
 
+class SqliteLook:
+    """A walk through a queue, a page at a time, without a lock."""
+
+    def __init__(self, broker: SqliteBroker, queue: str) -> None:
+        self._broker, self._queue = broker, queue
+        self._total = broker.depth(queue)
+        self._db = broker.connect()
+
+    def __len__(self) -> int:
+        return self._total
+
+    def __iter__(self) -> Iterator[Seen]:
+        last = 0
+        while found := rows.page(self._db, self._queue, last):
+            for id_, properties, body in found:
+                yield Seen(*rows.read(properties, body), id_)
+            last = found[-1][0]
+
+    def remove(self, seen: Seen) -> None:
+        self._broker.write(lambda db: rows.remove_seen(db, self._queue, seen.place))
+
+    def close(self) -> None:
+        self._db.close()
+
+
 class SqliteSubscriber:
     """A thread that takes rows of one queue."""
 
@@ -199,10 +241,18 @@ class SqliteSubscriber:
         self._woken = threading.Event()
         self._stopped = False
         self._looked_for_dead = 0.0
+        self.alive_at = time.monotonic()
         self._thread = threading.Thread(target=self._run, name=f"take-{queue}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def is_alive(self) -> bool:
+        return self._stopped or self._thread.is_alive()
+
+    @property
+    def is_consuming(self) -> bool:
+        return not self._stopped and time.monotonic() - self.alive_at < LONGEST_SILENCE
 
     def stop(self) -> None:
         self._stopped = True
@@ -234,6 +284,7 @@ class SqliteSubscriber:
             self._woken.clear()
             self._look_for_dead(db)
             pause = SHORTEST_POLL if self._take(db) else min(pause * 2, LONGEST_POLL)
+            self.alive_at = time.monotonic()
             self._woken.wait(pause)
 
     def _look_for_dead(self, db: sqlite3.Connection) -> None:

@@ -4,12 +4,10 @@
 
 import json
 import os
-import socket
 import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from gemhooks import topology
@@ -191,6 +189,30 @@ def give_back(db: sqlite3.Connection, row: Row) -> None:
     )
 
 
+PAGE = 100  # rows read at once by who looks
+
+
+def page(db: sqlite3.Connection, queue: str, after: int) -> list[tuple[int, str, bytes]]:
+    """The next rows of *queue* that nobody has in hands, behind the row *after*."""
+    found = db.execute(
+        "SELECT id, properties, body FROM messages"
+        " WHERE queue = ? AND id > ? AND owner IS NULL ORDER BY id LIMIT ?",
+        (queue, after, PAGE),
+    )
+    return found.fetchall()
+
+
+def remove_seen(db: sqlite3.Connection, queue: str, id_: int) -> None:
+    db.execute("DELETE FROM messages WHERE queue = ? AND id = ? AND owner IS NULL", (queue, id_))
+
+
+def queues_like(db: sqlite3.Connection, pattern: str) -> list[str]:
+    found = db.execute(
+        "SELECT DISTINCT queue FROM messages WHERE queue GLOB ? ORDER BY queue", (pattern,)
+    )
+    return [queue for (queue,) in found]
+
+
 def owners(db: sqlite3.Connection) -> list[str]:
     found = db.execute("SELECT DISTINCT owner FROM messages WHERE owner IS NOT NULL")
     return [owner for (owner,) in found]
@@ -240,12 +262,7 @@ def properties_of(message: Message, headers: Headers | None = None) -> str:
 
 
 def buried_properties(row: Row, letter: DeadLetter) -> str:
-    where: dict[str, str | int] = {
-        "gemhooks-dead-queue": row.queue,
-        "gemhooks-dead-at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "gemhooks-dead-host": socket.gethostname(),
-    }
-    return properties_of(row.message, {**row.headers, **letter.headers(), **where})
+    return properties_of(row.message, {**row.headers, **letter.headers(row.message, row.queue)})
 
 
 def read(properties: str, body: bytes) -> tuple[Message, dict[str, str | int]]:

@@ -61,6 +61,9 @@ class Writer:
                 self._changed.notify()
         return job
 
+    def is_alive(self) -> bool:
+        return self._closing or self._thread.is_alive()
+
     def close(self, timeout: float) -> None:
         """Write what waits, for at most *timeout* seconds, then refuse."""
         with self._changed:

@@ -1,6 +1,7 @@
 """The life of one message in a worker's hands, without a broker."""
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -8,11 +9,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from gemhooks import Consumers, NotYet, Reject, Retry, events
+from gemhooks import Consumers, NotYet, Reject, Retry, current_message, events
 from gemhooks.errors import LedgerUnavailable
-from gemhooks.messages import Claim, Claimed, DeadLetter, Message, Source
+from gemhooks.ledger import NullLedger
+from gemhooks.messages import Claim, Claimed, DeadLetter, Ledger, Message, Source
 from gemhooks.metrics import WorkerMetrics
-from gemhooks.runner import Runner
+from gemhooks.runner import SUSPECT, Runner
 
 SCHEDULE = (5.0, 30.0)
 
@@ -24,12 +26,14 @@ class KeptDelivery:
     message: Message
     redelivered: bool = False
     settled: list[object] = field(default_factory=list)
+    again: list[Message] = field(default_factory=list)
 
     def ack(self) -> None:
         self.settled.append("ack")
 
     def later(self, message: Message, *, after: float) -> None:
         self.settled.append(("later", message.attempt, after))
+        self.again.append(message)
 
     def dead(self, letter: DeadLetter) -> None:
         self.settled.append(letter)
@@ -55,8 +59,8 @@ class KeptLedger:
     def done(self, queue: str, key: str) -> None:
         self.calls.append("done")
 
-    def release(self, queue: str, key: str) -> None:
-        self.calls.append("release")
+    def release(self, queue: str, key: str, *, ended: bool = True) -> None:
+        self.calls.append("release" if ended else "put back")
 
 
 def message(attempt: int = 1, trust: str = "body", event_type: str = "batch.failed") -> Message:
@@ -91,14 +95,20 @@ def test_what_cannot_be_read_is_claimed_by_its_own_id() -> None:
 def run(
     handler: Callable[[events.BatchFailed], object],
     delivery: KeptDelivery,
-    ledger: KeptLedger | None = None,
+    ledger: Ledger | None = None,
+    alone: threading.Semaphore | None = None,
 ) -> list[object]:
     consumers = Consumers()
     consumers.add(events.BatchFailed, handler, queue="q")
     (subscription,) = consumers
     metrics = WorkerMetrics(CollectorRegistry())
     runner = Runner(
-        subscription, ledger or KeptLedger(), metrics, schedule=SCHEDULE, jitter=lambda: 0.0
+        subscription,
+        ledger or KeptLedger(),
+        metrics,
+        schedule=SCHEDULE,
+        jitter=lambda: 0.0,
+        alone=alone,
     )
     runner.process(delivery)
     return delivery.settled
@@ -218,3 +228,61 @@ def test_no_secret_reaches_a_dead_letter() -> None:
 
     assert isinstance(letter, DeadLetter)
     assert "AIza" not in letter.error_message
+
+
+def test_a_suspect_runs_alone_and_one_that_must_wait_is_not_blamed() -> None:
+    alone = threading.Semaphore(1)
+    suspects = KeptLedger(Claimed(Claim.GRANTED, starts=SUSPECT))
+    ran: list[object] = []
+
+    with alone:
+        waiting = run(ran.append, KeptDelivery(message()), suspects, alone)
+    settled = run(ran.append, KeptDelivery(message()), suspects, alone)
+
+    assert (waiting, settled, len(ran)) == ([("later", 1, 5.0)], ["ack"], 1)
+    assert suspects.calls == ["claim", "put back", "claim", "done"]
+
+
+def test_a_message_that_is_no_suspect_runs_beside_one() -> None:
+    alone = threading.Semaphore(1)
+
+    with alone:
+        assert run(nothing, KeptDelivery(message()), KeptLedger(), alone) == ["ack"]
+
+
+def test_without_a_ledger_a_lost_process_counts_as_an_attempt() -> None:
+    ran: list[object] = []
+    ledger = NullLedger()
+
+    again = run(ran.append, KeptDelivery(message(), redelivered=True), ledger)
+    last = KeptDelivery(message(attempt=len(SCHEDULE) + 1), redelivered=True)
+    (letter,) = run(ran.append, last, ledger)
+
+    assert (again, ran) == ([("later", 2, 5.0)], [])
+    assert isinstance(letter, DeadLetter)
+    assert letter.reason == "kills_its_process"
+
+
+def test_the_first_failure_is_remembered_by_every_later_try() -> None:
+    first = KeptDelivery(message())
+    run(raising(Retry("slow")), first)
+    once = first.again[0]
+    second = KeptDelivery(replace(once, first_at=7))
+    run(raising(Retry("slow")), second)
+
+    assert once.first_at > 1_700_000_000
+    assert second.again[0].first_at == 7
+
+
+def test_a_handler_can_see_the_message_it_was_called_for() -> None:
+    seen: list[tuple[str, int]] = []
+
+    def handler(event: events.BatchFailed) -> None:
+        now = current_message()
+        seen.append((now.trust, now.attempt))
+
+    run(handler, KeptDelivery(message(attempt=2, trust="hint")))
+
+    assert seen == [("hint", 2)]
+    with pytest.raises(LookupError):
+        current_message()

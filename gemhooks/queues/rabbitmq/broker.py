@@ -1,31 +1,32 @@
-"""One connection to RabbitMQ that heals by itself."""
+"""RabbitMQ as a Broker: what it publishes, consumes, declares and shows."""
 
 import asyncio
 import contextlib
-import logging
-import random
-from collections.abc import Coroutine, Sequence
+import time
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
-from functools import partial
+from itertools import islice
 from threading import Thread
 from typing import Any, TypeVar
 
 import structlog
 from pika.adapters.asyncio_connection import AsyncioConnection
+from pika.exceptions import AMQPError, ChannelClosedByBroker
 
 from gemhooks import topology
-from gemhooks.errors import Misconfigured, PublishFailed, Unavailable
-from gemhooks.messages import Message, OnDelivery
-from gemhooks.queues.rabbitmq import browsing, declaring, parameters, rpc, wire
+from gemhooks.errors import GemhooksError, Misconfigured, PublishFailed, Unavailable
+from gemhooks.messages import Headers, Message, OnDelivery
+from gemhooks.queues.rabbitmq import browsing, declaring, management, parameters, wire
 from gemhooks.queues.rabbitmq.consuming import RabbitSubscriber
+from gemhooks.queues.rabbitmq.link import Link
 from gemhooks.queues.rabbitmq.mailbox import Mailbox
 from gemhooks.queues.rabbitmq.outbox import Outbox
 
-FIRST_PAUSE = 0.2  # seconds
-LONGEST_PAUSE = 10.0
 PATIENCE = 15.0  # seconds that a person or a start-up waits for an answer
-SET_UP = 30.0
 HEARTBEAT = 10  # seconds
+MEND_EVERY = 5.0  # seconds, at least, between two declarations because of trouble
+TICK = 1.0  # seconds between signs of life of the loop
+LONGEST_SILENCE = 60.0  # seconds without one: the loop hangs for good
 
 T = TypeVar("T")
 
@@ -36,7 +37,9 @@ class RabbitBroker:
     """Exchanges, queues and consumers of one RabbitMQ virtual host.
 
     Without *loop* it owns a thread; with one it lives there, and nothing it does blocks it.
-    It connects in the background, for ever: start order does not matter.
+    It connects in the background, for ever: start order does not matter. Publishing and consuming
+    have a connection each: one that RabbitMQ blocks, being short of memory, must not keep
+    acknowledgements from it, which free memory.
     """
 
     def __init__(
@@ -47,20 +50,30 @@ class RabbitBroker:
         loop: asyncio.AbstractEventLoop | None = None,
         heartbeat: int = HEARTBEAT,
         declare: Sequence[topology.Queue] = (),
+        verify: bool = False,
+        management_url: str = "",
     ) -> None:
+        """With *verify* it declares nothing: it looks whether everything is there.
+
+        Whether it has the right arguments, and which other queues there are, only
+        *management_url* can tell.
+        """
         self._parameters = parameters.parse(url, heartbeat)
+        self._verify = verify
+        self._management_url = management_url
         self._queues = {queue.name: queue for queue in (*topology.BUILT_IN, *declare)}
         self._subscribers: list[RabbitSubscriber] = []
-        self._connection: AsyncioConnection | None = None
         self._problems: declaring.Problems = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._closing = False
         self._thread: Thread | None = None
         self._loop = loop or self._start_thread()
         self._mailbox = Mailbox(self._loop)
-        self._outbox = Outbox(self._loop, publish_timeout)
-        self._declared = asyncio.Event()
-        self._runners: set[asyncio.Task[None]] = set()
+        self._outbox = Outbox(self._loop, publish_timeout, self._mend_soon)
+        self._publishing = self._link("publish", self._set_up)
+        self._consuming = self._link("consume", self._serve)
+        self._is_consuming = False
+        self._mending: asyncio.Task[None] | None = None
+        self._ticked_at = time.monotonic()
         self._loop.call_soon_threadsafe(self._begin)
 
     def _start_thread(self) -> asyncio.AbstractEventLoop:
@@ -69,8 +82,14 @@ class RabbitBroker:
         self._thread.start()
         return loop
 
+    def _link(
+        self, purpose: str, set_up: Callable[[AsyncioConnection], Coroutine[Any, Any, None]]
+    ) -> Link:
+        return Link(self._parameters, purpose=purpose, set_up=set_up)
+
     def _begin(self) -> None:
-        self._runners.add(self._spawn(self._run()))
+        self._spawn(self._tick())
+        self._spawn(self._publishing.run())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
@@ -88,7 +107,17 @@ class RabbitBroker:
         return dict(self._problems)
 
     def is_ready(self) -> bool:
-        return self._declared.is_set() and self._outbox.is_open
+        return self._publishing.ready.is_set() and self._outbox.is_open
+
+    def is_alive(self) -> bool:
+        """Its thread runs and its loop turns; whether RabbitMQ is there is another question."""
+        running = self._thread is None or self._thread.is_alive()
+        return running and time.monotonic() - self._ticked_at < LONGEST_SILENCE
+
+    async def _tick(self) -> None:
+        while True:
+            self._ticked_at = time.monotonic()
+            await asyncio.sleep(TICK)
 
     def check(self) -> None:
         """Misconfigured or Unavailable, in one sentence, where one cannot connect."""
@@ -101,7 +130,7 @@ class RabbitBroker:
 
     def send(self, queue: str, message: Message) -> Future[None]:
         """Hand *message* to one queue only, as a replay does."""
-        return self._send(wire.addressed(message, topology.RETURN, queue))
+        return self._send(wire.addressed(message, "", queue))
 
     def _send(self, parcel: wire.Parcel) -> Future[None]:
         future: Future[None] = Future()
@@ -121,7 +150,7 @@ class RabbitBroker:
         except RuntimeError:
             return False
 
-    # -- declaring and consuming
+    # -- declaring
 
     def declare(self, queues: list[topology.Queue]) -> None:
         """Unavailable while RabbitMQ is away: they are declared as soon as it is back."""
@@ -129,36 +158,116 @@ class RabbitBroker:
         self._wait(self._declare(queues))
 
     async def _declare(self, queues: list[topology.Queue]) -> None:
-        await self._declared.wait()
-        if self._connection is None:
-            raise Unavailable("RabbitMQ is away")
-        found = await declaring.declare_queues(self._connection, queues)
+        connection = await self._connected()
+        found = await declaring.declare_queues(connection, queues, verify=self._verify)
         self._problems |= found
         for name, problem in self._problems.items():
-            if (
-                name in found or name not in self._queues
-            ):  # other people's queues are not our affair
+            # Other people's queues are not our affair.
+            if name in found or name not in self._queues:
                 raise problem
 
+    async def _set_up(self, connection: AsyncioConnection) -> None:
+        connection.add_on_connection_blocked_callback(
+            lambda _, frame: self._outbox.block(frame.method.reason or "")
+        )
+        connection.add_on_connection_unblocked_callback(lambda *_: self._outbox.unblock())
+        await self._declare_all(connection)
+        await self._outbox.open(connection)
+        self._spawn(self._outbox.serve(connection))
+
+    async def _declare_all(self, connection: AsyncioConnection) -> None:
+        queues = list(self._queues.values())
+        self._problems = await declaring.declare(connection, queues, verify=self._verify)
+        if self._verify and self._management_url:
+            self._problems |= await asyncio.to_thread(self._different)
+        for problem in self._problems.values():
+            _log.error("broker_misconfigured", reason=str(problem))
+
+    def _different(self) -> declaring.Problems:
+        try:
+            there = management.queues(self._management_url, self._parameters)
+        except GemhooksError as error:
+            _log.warning("arguments_unchecked", reason=str(error))
+            return {}
+        found = management.differences(there, set(self._queues))
+        return {name: Misconfigured(f"RabbitMQ's {sentence}") for name, sentence in found}
+
+    def _mend_soon(self) -> None:
+        """Something seems to be missing: declare everything again, but not all the time."""
+        if self._mending is None or self._mending.done():
+            self._mending = self._spawn(self._mend())
+
+    async def _mend(self) -> None:
+        connection = self._publishing.connection
+        if connection is None or not self._publishing.ready.is_set():
+            return  # everything is declared when it is back
+        with contextlib.suppress(AMQPError, TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await self._declare_all(connection)
+        await asyncio.sleep(MEND_EVERY)
+
+    async def _missing(self) -> None:
+        self._mend_soon()
+
+    # -- consuming
+
     def consume(self, queue: str, on_delivery: OnDelivery, *, prefetch: int) -> RabbitSubscriber:
-        subscriber = RabbitSubscriber(queue, on_delivery, prefetch, self._mailbox, self._outbox)
+        subscriber = RabbitSubscriber(
+            queue,
+            on_delivery,
+            prefetch=prefetch,
+            mailbox=self._mailbox,
+            outbox=self._outbox,
+            missing=self._missing,
+        )
         self._mailbox.post(lambda: self._subscribe(subscriber))
         return subscriber
 
     def _subscribe(self, subscriber: RabbitSubscriber) -> None:
         self._subscribers.append(subscriber)
-        if self._connection and self._declared.is_set():
-            self._spawn(subscriber.serve(self._connection))
+        if self._consuming.connection and self._consuming.ready.is_set():
+            self._spawn(subscriber.serve(self._consuming.connection))
+        elif not self._is_consuming:
+            self._is_consuming = True
+            self._spawn(self._consuming.run())
 
-    def browse(self, queue: str, limit: int) -> list[tuple[Message, wire.Headers]]:
-        """Look at the first messages of *queue* and leave them there."""
-        return self._wait(self._browse(queue, limit))
+    async def _serve(self, connection: AsyncioConnection) -> None:
+        await self._publishing.ready.wait()  # so that the queues are declared
+        for subscriber in self._subscribers:
+            self._spawn(subscriber.serve(connection))
 
-    async def _browse(self, queue: str, limit: int) -> list[tuple[Message, wire.Headers]]:
-        await self._declared.wait()
-        if self._connection is None:
+    # -- looking
+
+    def look(self, queue: str) -> browsing.RabbitLook:
+        return self._wait(self._look(queue))
+
+    async def _look(self, queue: str) -> browsing.RabbitLook:
+        connection = await self._connected()
+        try:
+            return await browsing.open_look(connection, queue, self._wait, self._mailbox)
+        except ChannelClosedByBroker as refusal:
+            raise Misconfigured(f"RabbitMQ refuses {queue}: {refusal.reply_text}.") from None
+
+    def browse(self, queue: str, limit: int) -> list[tuple[Message, Headers]]:
+        """The first messages of *queue* and their headers, left where they are."""
+        look = self.look(queue)
+        try:
+            return [(seen.message, seen.headers) for seen in islice(look, limit)]
+        finally:
+            look.close()
+
+    def dead_letter_queues(self) -> list[str]:
+        known = {queue.dead_letters for queue in self._queues.values()}
+        if self._management_url:
+            there = management.queues(self._management_url, self._parameters)
+            known |= {name for name in there if name.endswith(topology.dead_letters(""))}
+        return sorted(known)
+
+    async def _connected(self) -> AsyncioConnection:
+        await self._publishing.ready.wait()
+        if self._publishing.connection is None:
             raise Unavailable("RabbitMQ is away")
-        return await browsing.browse(self._connection, queue, limit)
+        return self._publishing.connection
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         if self._on_loop():
@@ -170,65 +279,6 @@ class RabbitBroker:
         except TimeoutError:
             future.cancel()
             raise Unavailable("RabbitMQ does not answer") from None
-
-    # -- staying connected
-
-    async def _run(self) -> None:
-        pause = FIRST_PAUSE
-        while not self._closing:
-            try:
-                await self._live()
-                pause = FIRST_PAUSE
-            except Exception as error:  # whatever it is: for ever means for ever
-                _log.warning("broker_unreachable", reason=self._reason(error))
-            if not self._closing:
-                await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
-                pause = min(LONGEST_PAUSE, pause * 2)
-
-    def _reason(self, error: BaseException) -> str:
-        return str(parameters.explain(self._parameters, error))
-
-    async def _live(self) -> None:
-        """From connecting to losing the connection; raises when there was none."""
-        lost: asyncio.Future[BaseException] = self._loop.create_future()
-        connection = await rpc.connect(
-            self._parameters, timeout=PATIENCE, on_close=partial(_resolve, lost)
-        )
-        self._connection = connection
-        try:
-            await self._set_up(connection, lost)
-            reason = await lost
-        finally:
-            self._declared.clear()
-            self._connection = None
-            if connection.is_open:
-                connection.close()
-        _log.log(self._level(), "broker_lost", reason=str(reason))
-
-    def _level(self) -> int:
-        return logging.INFO if self._closing else logging.WARNING
-
-    async def _set_up(
-        self, connection: AsyncioConnection, lost: asyncio.Future[BaseException]
-    ) -> None:
-        connection.add_on_connection_blocked_callback(
-            lambda _, frame: self._outbox.block(frame.method.reason or "")
-        )
-        connection.add_on_connection_unblocked_callback(lambda *_: self._outbox.unblock())
-        async with asyncio.timeout(SET_UP):  # a cluster without a majority answers nothing
-            self._problems = await declaring.declare(connection, list(self._queues.values()))
-            await self._outbox.open(connection)
-        if not lost.done():
-            self._serve(connection)
-
-    def _serve(self, connection: AsyncioConnection) -> None:
-        for problem in self._problems.values():
-            _log.error("broker_misconfigured", reason=str(problem))
-        self._spawn(self._outbox.serve(connection))
-        for subscriber in self._subscribers:
-            self._spawn(subscriber.serve(connection))
-        self._declared.set()
-        _log.info("broker_connected", host=self._parameters.host, port=self._parameters.port)
 
     # -- closing
 
@@ -244,21 +294,15 @@ class RabbitBroker:
 
     async def aclose(self, *, timeout: float = 5.0) -> None:  # noqa: ASYNC109 - as close()
         """As close(), for those who live on the same loop."""
-        self._closing = True
         for subscriber in self._subscribers:
             subscriber.stop()
         self._mailbox.drain()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
-                await self._outbox.idle.wait()
-                await self._disconnect()
+                await self._outbox.idle.wait()  # the copies first, then the acks that they allow
+                await asyncio.gather(*(each.flush() for each in self._subscribers))
+                await asyncio.gather(self._consuming.close(), self._publishing.close())
         await self._end_tasks()
-
-    async def _disconnect(self) -> None:
-        """Its last frame comes after every ack we wrote."""
-        if self._connection and self._connection.is_open:
-            self._connection.close()
-            await asyncio.wait(self._runners)
 
     async def _end_tasks(self) -> None:
         tasks = list(self._tasks)
@@ -272,8 +316,3 @@ class RabbitBroker:
             self._thread.join(timeout=1.0)
             if not self._thread.is_alive():
                 self._loop.close()
-
-
-def _resolve(future: asyncio.Future[BaseException], reason: BaseException) -> None:
-    if not future.done():
-        future.set_result(reason)

@@ -1,83 +1,176 @@
-"""One subscription: its channel, and the deliveries that came through it."""
+"""One subscription, across reconnects, cancelled consumers and closed channels."""
 
 import asyncio
 import contextlib
-import socket
-from concurrent.futures import Future
-from dataclasses import replace
-from datetime import UTC, datetime
+import random
+import time
+from collections.abc import Awaitable, Callable
 
 import structlog
 from pika import BasicProperties
 from pika.adapters.asyncio_connection import AsyncioConnection
 from pika.channel import Channel
-from pika.exceptions import AMQPError
+from pika.exceptions import AMQPError, ChannelClosedByBroker
 from pika.spec import Basic
 
-from gemhooks import topology
-from gemhooks.messages import DeadLetter, Message, OnDelivery
+from gemhooks.messages import OnDelivery
 from gemhooks.queues.rabbitmq import rpc, wire
-from gemhooks.queues.rabbitmq.mailbox import Mailbox, Work
+from gemhooks.queues.rabbitmq.delivering import RabbitDelivery
+from gemhooks.queues.rabbitmq.mailbox import Mailbox
 from gemhooks.queues.rabbitmq.outbox import Outbox
+from gemhooks.queues.rabbitmq.settling import Settler
 
 PAUSE = 1.0  # seconds before what failed is tried again, so that nothing spins
+LOOK_EVERY = 5.0  # seconds between looks whether the queue really comes to us
+ANSWER = 10.0  # seconds that a look may take
+DOUBTS = 2  # looks in a row; while a queue elects its leader it says that it has no consumers
+NOT_FOUND = 404
+
+Missing = Callable[[], Awaitable[None]]
 
 _log = structlog.get_logger(__name__)
 
 
 class RabbitSubscriber:
-    """Serves one queue across reconnects, cancelled consumers and closed channels."""
+    """Serves one queue; *missing* is called where it is not there any more."""
 
     def __init__(
-        self, queue: str, on_delivery: OnDelivery, prefetch: int, mailbox: Mailbox, outbox: Outbox
+        self,
+        queue: str,
+        on_delivery: OnDelivery,
+        *,
+        prefetch: int,
+        mailbox: Mailbox,
+        outbox: Outbox,
+        missing: Missing,
     ) -> None:
         self.queue = queue
         self.mailbox = mailbox
         self.outbox = outbox
         self._on_delivery = on_delivery
         self._prefetch = prefetch
-        self._channel: Channel | None = None
+        self._missing = missing
+        self._settler: Settler | None = None
         self._tag = ""
         self._stopped = False
+        self._deliveries = 0
+        self.alive_at = time.monotonic()
+
+    @property
+    def is_consuming(self) -> bool:
+        return self._settler is not None and not self._stopped
 
     def stop(self) -> None:
+        if self._stopped:
+            return
         self._stopped = True
         with contextlib.suppress(RuntimeError):  # the loop is closed: nothing is consumed any more
             self.mailbox.post(self._cancel)
 
     def _cancel(self) -> None:
-        if self._channel and self._channel.is_open:
-            self._channel.basic_cancel(self._tag)
+        if self._settler and self._settler.channel.is_open:
+            self._settler.channel.basic_cancel(self._tag)
+
+    async def flush(self) -> None:
+        """See that what was settled is not lost with the connection."""
+        if self._settler:
+            with contextlib.suppress(AMQPError):
+                await self._settler.flush()
 
     async def serve(self, connection: AsyncioConnection) -> None:
         while self._wanted(connection):
             try:
-                ended = await self._subscribe(connection)
-                reason = await ended
+                reason = await self._live(connection)
+            except ChannelClosedByBroker as refusal:
+                reason = str(refusal)
+                if refusal.reply_code == NOT_FOUND:
+                    await self._missing()
             except AMQPError as error:
                 reason = str(error)
             if self._wanted(connection):
                 _log.warning("consumer_lost", queue=self.queue, reason=reason)
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(PAUSE * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
 
     def _wanted(self, connection: AsyncioConnection) -> bool:
         return bool(connection.is_open) and not self._stopped
 
-    async def _subscribe(self, connection: AsyncioConnection) -> asyncio.Future[str]:
+    async def _live(self, connection: AsyncioConnection) -> str:
+        """From subscribing to the end of the subscription; answers why it ended."""
         channel = await rpc.open_channel(connection)
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         channel.add_on_close_callback(lambda _, reason: _end(ended, str(reason)))
         channel.add_on_cancel_callback(lambda _: _end(ended, "cancelled by the broker"))
+        await self._subscribe(channel)
+        watching = asyncio.create_task(self._watch(connection, ended))
+        try:
+            return await ended
+        finally:
+            watching.cancel()
+            self._settler = None
+            await self._leave(channel)
+
+    async def _subscribe(self, channel: Channel) -> None:
+        settler = Settler(channel)
+
+        def delivered(
+            _channel: Channel, method: Basic.Deliver, properties: BasicProperties, body: bytes
+        ) -> None:
+            self._delivered(settler, method, properties, body)
+
+        def consume(done: Callable[[object], None]) -> None:
+            self._tag = channel.basic_consume(self.queue, delivered, callback=done)
+
         await rpc.ask(channel, lambda done: channel.basic_qos(0, self._prefetch, callback=done))
-        self._channel = channel
-        self._tag = channel.basic_consume(self.queue, self._delivered)
-        return ended
+        await rpc.ask(channel, consume)
+        self._settler = settler
+        self.alive_at = time.monotonic()
+
+    async def _leave(self, channel: Channel) -> None:
+        """A channel whose consumer was cancelled can still settle what came through it."""
+        if self._stopped or not channel.is_open:
+            return
+        with contextlib.suppress(AMQPError):
+            channel.close()
+
+    # -- whether messages really come
+
+    async def _watch(self, connection: AsyncioConnection, ended: asyncio.Future[str]) -> None:
+        """Deleted and declared again at once, a queue forgets its consumers without a word."""
+        doubts = 0
+        while doubts < DOUBTS:
+            before = self._deliveries
+            await asyncio.sleep(LOOK_EVERY * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
+            try:
+                async with asyncio.timeout(ANSWER):
+                    waiting, consumers = await rpc.look_at(connection, self.queue)
+            except TimeoutError:  # no majority, say: not proved, but nothing to do either
+                continue
+            except AMQPError as error:
+                _end(ended, str(error))
+                return
+            starved = waiting > 0 and self._has_hands_free and self._deliveries == before
+            if consumers and not starved:
+                doubts, self.alive_at = 0, time.monotonic()
+            else:
+                doubts += 1
+        _end(ended, "forgotten by the queue")
+
+    @property
+    def _has_hands_free(self) -> bool:
+        return self._settler is not None and self._settler.unsettled < self._prefetch
+
+    # -- what comes
 
     def _delivered(
-        self, channel: Channel, method: Basic.Deliver, properties: BasicProperties, body: bytes
+        self, settler: Settler, method: Basic.Deliver, properties: BasicProperties, body: bytes
     ) -> None:
+        self._deliveries += 1
+        self.alive_at = time.monotonic()
+        tag = method.delivery_tag or 0
+        settler.take(tag)
         message = wire.read(method, properties, body)
-        delivery = RabbitDelivery(self, channel, method, message)
+        redelivered = bool(method.redelivered)
+        delivery = RabbitDelivery(self, settler, tag, message, redelivered=redelivered)
         if self._stopped:
             delivery.give_back()
         elif message.waiting:  # this hop is over, the wait is not: not an attempt
@@ -85,7 +178,7 @@ class RabbitSubscriber:
         else:
             self._hand_over(delivery)
 
-    def _hand_over(self, delivery: "RabbitDelivery") -> None:
+    def _hand_over(self, delivery: RabbitDelivery) -> None:
         try:
             self._on_delivery(delivery)
         except Exception:  # pika would take it for a fault of the connection
@@ -96,73 +189,3 @@ class RabbitSubscriber:
 def _end(ended: asyncio.Future[str], reason: str) -> None:
     if not ended.done():
         ended.set_result(reason)
-
-
-class RabbitDelivery:
-    """Knows the channel it came by: on any other its tag would mean another message."""
-
-    def __init__(
-        self, origin: RabbitSubscriber, channel: Channel, method: Basic.Deliver, message: Message
-    ) -> None:
-        self._origin = origin
-        self._channel = channel
-        self._tag = method.delivery_tag or 0
-        self._message = message
-        self._redelivered = bool(method.redelivered)
-
-    @property
-    def message(self) -> Message:
-        return self._message
-
-    @property
-    def redelivered(self) -> bool:
-        return self._redelivered
-
-    def ack(self) -> None:
-        self._post(self._ack)
-
-    def give_back(self) -> None:
-        self._post(self._nack)
-
-    def later(self, message: Message, *, after: float) -> None:
-        rung, left = topology.first_hop(after)
-        hopping = replace(message, waiting=left)
-        self._replace(wire.addressed(hopping, topology.retry_name(rung), self._origin.queue))
-
-    def dead(self, letter: DeadLetter) -> None:
-        queue = self._origin.queue
-        headers = {**letter.headers(), **_place(queue)}
-        self._replace(wire.addressed(self._message, "", topology.dead_letters(queue), headers))
-
-    def _replace(self, parcel: wire.Parcel) -> None:
-        """The copy first: between the two the message may exist twice, but never not at all."""
-        copied: Future[None] = Future()
-        copied.add_done_callback(self._copied)
-        self._post(lambda: self._origin.outbox.send(parcel, copied))
-
-    def _copied(self, copied: Future[None]) -> None:
-        if copied.exception() is None:
-            self._ack()
-        else:
-            _log.warning("copy_failed", queue=self._origin.queue, reason=str(copied.exception()))
-            asyncio.get_running_loop().call_later(PAUSE, self._nack)
-
-    def _post(self, work: Work) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the broker redelivers
-            self._origin.mailbox.post(work)
-
-    def _ack(self) -> None:
-        if self._channel.is_open:  # else the broker redelivers it
-            self._channel.basic_ack(self._tag)
-
-    def _nack(self) -> None:
-        if self._channel.is_open:
-            self._channel.basic_nack(self._tag, requeue=True)
-
-
-def _place(queue: str) -> dict[str, str | int]:
-    return {
-        "gemhooks-dead-queue": queue,
-        "gemhooks-dead-at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "gemhooks-dead-host": socket.gethostname(),
-    }

@@ -15,22 +15,31 @@ Step = Callable[[Channel], Awaitable[None]]
 Problems = dict[str, Misconfigured]
 
 
-async def declare(connection: AsyncioConnection, queues: Iterable[topology.Queue]) -> Problems:
-    """Declare everything that can be; answer what could not, by name."""
+async def declare(
+    connection: AsyncioConnection, queues: Iterable[topology.Queue], *, verify: bool = False
+) -> Problems:
+    """Declare everything that can be, or only *verify* that it is there; answer what is wrong."""
     problems: Problems = {}
     for name, kind, arguments in topology.exchanges():
-        await _attempt(connection, name, problems, _exchange(name, kind, arguments))
-    steps = {topology.UNROUTED: _unrouted()}
-    steps |= {topology.retry_name(rung): _rung(rung) for rung in topology.RUNGS}
+        step = _exchange(name, kind, arguments, passive=verify)
+        await _attempt(connection, name, problems, step)
+    steps = {topology.UNROUTED: _is_there(topology.UNROUTED) if verify else _unrouted()}
+    for rung in topology.RUNGS:
+        name = topology.retry_name(rung)
+        steps[name] = _is_there(name) if verify else _rung(rung)
     await _attempt_all(connection, steps, problems)
-    return problems | await declare_queues(connection, queues)
+    return problems | await declare_queues(connection, queues, verify=verify)
 
 
 async def declare_queues(
-    connection: AsyncioConnection, queues: Iterable[topology.Queue]
+    connection: AsyncioConnection, queues: Iterable[topology.Queue], *, verify: bool = False
 ) -> Problems:
     problems: Problems = {}
-    await _attempt_all(connection, {queue.name: _queue(queue) for queue in queues}, problems)
+    steps = {
+        queue.name: _is_there(queue.name, queue.dead_letters) if verify else _queue(queue)
+        for queue in queues
+    }
+    await _attempt_all(connection, steps, problems)
     return problems
 
 
@@ -50,19 +59,29 @@ async def _attempt(
     try:
         await step(channel)
     except ChannelClosedByBroker as refusal:
-        problems[name] = Misconfigured(f"RabbitMQ refuses {name}: {refusal.reply_text}")
+        problems[name] = Misconfigured(f"RabbitMQ refuses {name}: {refusal.reply_text}.")
     else:
         channel.close()
 
 
-def _exchange(name: str, kind: str, arguments: dict[str, str]) -> Step:
+def _exchange(name: str, kind: str, arguments: dict[str, str], *, passive: bool) -> Step:
     async def step(channel: Channel) -> None:
         await rpc.ask(
             channel,
             lambda done: channel.exchange_declare(
-                name, kind, durable=True, arguments=arguments, callback=done
+                name, kind, passive=passive, durable=True, arguments=arguments, callback=done
             ),
         )
+
+    return step
+
+
+def _is_there(*names: str) -> Step:
+    """All that one can ask without the right to configure; arguments need the management API."""
+
+    async def step(channel: Channel) -> None:
+        for name in names:
+            await rpc.exists(channel, name)
 
     return step
 

@@ -3,14 +3,14 @@
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 
 from pika import BasicProperties
 from pika.adapters.asyncio_connection import AsyncioConnection
 from pika.channel import Channel
-from pika.exceptions import AMQPError
+from pika.exceptions import AMQPError, ChannelClosedByBroker
 from pika.frame import Method
 from pika.spec import Basic
 
@@ -33,8 +33,12 @@ class _InFlight:
 class Outbox:
     """Lives on the loop's thread, all of it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, timeout: float) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, timeout: float, on_trouble: Callable[[], None]
+    ) -> None:
+        """*on_trouble* is called when something that should be there seems to be missing."""
         self._loop = loop
+        self._on_trouble = on_trouble
         self._timeout = timeout
         self._channel: Channel | None = None
         self._tags: Iterator[int] = itertools.count(1)
@@ -117,8 +121,10 @@ class Outbox:
         for entry in self._take(method.delivery_tag or 0, multiple=bool(method.multiple)):
             if isinstance(method, Basic.Nack):
                 entry.fail("nacked")
+                self._on_trouble()
             elif entry.returned:
                 entry.fail("returned", entry.returned)
+                self._on_trouble()
             else:
                 entry.future.set_result(None)
         self._rest()
@@ -148,6 +154,8 @@ class Outbox:
 
     def _close(self, reason: BaseException) -> None:
         self._channel = None
+        if isinstance(reason, ChannelClosedByBroker):
+            self._on_trouble()
         if _is_too_large(reason):
             self._fail_largest(str(reason))
         self._fail_all("disconnected", type(reason).__name__)

@@ -1,5 +1,8 @@
 """Where RabbitMQ is, and what it says to those who knock."""
 
+import copy
+import os
+import socket
 from urllib.parse import urlsplit
 
 import pika
@@ -31,6 +34,14 @@ def parse(url: str, heartbeat: int) -> pika.URLParameters:
     parameters.stack_timeout = parameters.socket_timeout = HANDSHAKE
     parameters.connection_attempts = 1
     return parameters
+
+
+def named(parameters: pika.URLParameters, purpose: str) -> pika.URLParameters:
+    """The same, with a name by which RabbitMQ lists the connection."""
+    mine = copy.copy(parameters)
+    name = f"gemhooks {purpose} {socket.gethostname()} {os.getpid()}"
+    mine.client_properties = {"connection_name": name}
+    return mine
 
 
 def explain(parameters: pika.URLParameters, reason: BaseException) -> GemhooksError:

@@ -43,6 +43,27 @@ async def ask(channel: Channel, call: Callable[[Callable[[Any], None]], object])
     return await answered
 
 
+async def look_at(connection: AsyncioConnection, queue: str) -> tuple[int, int]:
+    """How many messages wait in *queue*, and how many consumers it has.
+
+    Raises ChannelClosedByBroker where there is none.
+    """
+    channel = await open_channel(connection)
+    try:
+        return await exists(channel, queue)
+    finally:
+        if channel.is_open:
+            channel.close()
+
+
+async def exists(channel: Channel, queue: str) -> tuple[int, int]:
+    """As :func:`look_at`; a missing queue closes the channel."""
+    found = await ask(
+        channel, lambda done: channel.queue_declare(queue, passive=True, callback=done)
+    )
+    return found.method.message_count, found.method.consumer_count
+
+
 def _resolve(future: asyncio.Future[Any], value: Any) -> None:
     if not future.done():
         future.set_result(value)

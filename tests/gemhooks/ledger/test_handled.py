@@ -2,11 +2,12 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 import sqlalchemy as sa
 
-from gemhooks.ledger import DatabaseLedger, Ledgers, NullLedger
+from gemhooks.ledger import DatabaseLedger, Ledgers, NullLedger, open_ledger
 from gemhooks.ledger.retention import KEPT
 from gemhooks.ledger.tables import handled
 from gemhooks.messages import Claim, Claimed, Ledger
@@ -91,11 +92,31 @@ def test_a_long_handler_keeps_its_claim(ledgers: Ledgers, others: Ledgers) -> No
 
 
 def test_only_starts_of_redelivered_messages_are_counted(ledgers: Ledgers) -> None:
-    counted = []
-    for redelivered in (False, True, False, True):
-        counted.append(ledgers.handled.claim("queue", "id", redelivered=redelivered).starts)
+    for key, redelivered in (("new", False), ("old", True)):
+        claimed = ledgers.handled.claim("queue", key, redelivered=redelivered)
+        assert claimed.starts == int(redelivered)
+
+
+def test_a_start_that_ended_counts_no_more(ledgers: Ledgers) -> None:
+    for _ in range(3):
+        assert ledgers.handled.claim("queue", "id", redelivered=True).starts == 1
         ledgers.handled.release("queue", "id")
-    assert counted == [0, 1, 1, 2]
+
+
+def test_one_that_never_began_leaves_the_count_as_it_was(ledgers: Ledgers, url: str) -> None:
+    with closing(open_ledger(url, lease=LEASE)) as dead:
+        dead.handled.claim("queue", "id", redelivered=True)
+    assert granted_at_last(ledgers).starts == 2
+    for _ in range(3):
+        ledgers.handled.release("queue", "id", ended=False)
+        assert ledgers.handled.claim("queue", "id", redelivered=True).starts == 2
+
+
+def test_what_is_done_is_known_to_who_asks(ledgers: Ledgers) -> None:
+    claim(ledgers)
+    assert not ledgers.handled.is_done("queue", "id")
+    ledgers.handled.done("queue", "id")
+    assert ledgers.handled.is_done("queue", "id")
 
 
 def test_one_of_eight_threads_gets_the_claim(ledgers: Ledgers) -> None:
@@ -130,7 +151,8 @@ def test_the_sweep_deletes_claims_that_nobody_took_up_again(ledgers: Ledgers) ->
 def test_a_ledger_that_is_off_grants_everything() -> None:
     ledger: Ledger = NullLedger()
     for _ in range(2):
-        assert ledger.claim("queue", "id", redelivered=True) == Claimed(Claim.GRANTED, 0)
+        assert ledger.claim("queue", "id", redelivered=False) == Claimed(Claim.GRANTED)
+        assert ledger.claim("queue", "id", redelivered=True) == Claimed(Claim.UNKNOWN)
         ledger.done("queue", "id")
         ledger.release("queue", "id")
 

@@ -29,9 +29,7 @@ from tests.gemhooks.queues.helpers import (
 )
 from tests.services.rabbitmq import RabbitNode
 
-# RabbitMQ's channel sends a quorum queue at most 32 acks at a time and keeps the rest to itself;
-# what it keeps is lost with the connection, so those messages come back and the ledger knows them.
-SETTLED = 30
+SETTLED = 300  # more than the 32 acks that RabbitMQ's channel sends a quorum queue at a time
 
 
 @pytest.fixture

@@ -1,0 +1,244 @@
+"""``gemhooks dlq`` on both queues, as a person or a script uses it."""
+
+import json
+import queue
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from typer.testing import CliRunner, Result
+
+from gemhooks import topology
+from gemhooks.cli import app
+from gemhooks.cli.dlq.replay import Fate, Replayer
+from gemhooks.errors import Misconfigured
+from gemhooks.ledger import open_ledger
+from gemhooks.messages import Broker, DeadLetter, Delivery, Message, Seen
+from gemhooks.queues.connect import connect
+
+QUEUE = topology.BATCHES.name
+LETTERS = topology.BATCHES.dead_letters
+PATIENCE = 15.0  # seconds; a bound for waits, not a length
+
+
+@pytest.fixture(params=["rabbitmq", "sqlite"])
+def env(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """What the command is told, and the tests' own broker too."""
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())  # not between the answers
+    on_file = f"sqlite:///{tmp_path}/queue.db"
+    url = request.getfixturevalue("amqp_url") if request.param == "rabbitmq" else on_file
+    return {
+        "GEMHOOKS_BROKER_URL": url,
+        "GEMHOOKS_DATABASE_URL": f"sqlite:///{tmp_path}/ledger.db",
+    }
+
+
+@pytest.fixture
+def broker(env: dict[str, str]) -> Iterator[Broker]:
+    broker = connect(env["GEMHOOKS_BROKER_URL"], publish_timeout=5.0)
+    broker.declare([topology.BATCHES])
+    yield broker
+    broker.close()
+
+
+def event(number: int, kind: str = "batch.failed") -> Message:
+    body = json.dumps({"type": kind, "version": "v1", "data": {"id": f"b{number}"}}).encode()
+    return Message(f"msg_{number}", kind, body, timestamp=1_700_000_000)
+
+
+def bury(broker: Broker, *messages: Message, letter: DeadLetter | None = None) -> None:
+    """Let *messages* come, and be given up after their second try."""
+    received: queue.SimpleQueue[Delivery] = queue.SimpleQueue()
+    for message in messages:
+        broker.publisher.publish(message.next_attempt(now=1_700_000_001)).result(PATIENCE)
+    subscriber = broker.consume(QUEUE, received.put, prefetch=len(messages))
+    for _ in messages:
+        received.get(timeout=PATIENCE).dead(letter or DeadLetter("gave_up", "ValueError", "a bug"))
+    subscriber.stop()
+    wait_for(broker, LETTERS, len(messages))
+
+
+def wait_for(broker: Broker, name: str, count: int) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while len(seen(broker, name)) != count:
+        assert time.monotonic() < deadline, f"never were {count} in {name}"
+        time.sleep(0.02)
+
+
+def seen(broker: Broker, name: str) -> list[Seen]:
+    with closing(broker.look(name)) as look:
+        return list(look)
+
+
+def dlq(env: dict[str, str], *arguments: str) -> Result:
+    ended = CliRunner().invoke(app, ["dlq", *arguments], env=env)
+    if ended.exception and not isinstance(ended.exception, SystemExit | Misconfigured):
+        raise ended.exception
+    return ended
+
+
+def ids(env: dict[str, str], *arguments: str) -> list[str]:
+    listed: list[dict[str, Any]] = json.loads(dlq(env, "list", *arguments, "--format=json").stdout)
+    return [each["id"] for each in listed]
+
+
+def test_a_letter_says_why_when_where_and_after_how_many_attempts(
+    env: dict[str, str], broker: Broker
+) -> None:
+    bury(broker, event(1))
+
+    (shown,) = json.loads(dlq(env, "show", "msg_1").stdout)
+
+    assert (shown["queue"], shown["attempts"], shown["reason"]) == (QUEUE, 2, "gave_up")
+    assert (shown["error_type"], shown["error_message"]) == ("ValueError", "a bug")
+    assert shown["first_at"] == "2023-11-14T22:13:21+00:00"
+    assert shown["at"] > shown["first_at"]
+    assert shown["host"]
+    assert shown["body"].encode() == event(1).body
+
+
+def test_looking_uses_nothing_up(env: dict[str, str], broker: Broker) -> None:
+    bury(broker, event(1), event(2))
+
+    for _ in range(3):
+        assert ids(env) == ["msg_1", "msg_2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--queue", "batches"), ["msg_1", "msg_2", "msg_3"]),
+        (("--queue", "videos"), []),
+        (("--id", "msg_2"), ["msg_2"]),
+        (("--type", "batch.expired"), ["msg_3"]),
+        (("--type", "batch.*"), ["msg_1", "msg_2", "msg_3"]),
+        (("--reason", "rejected"), ["msg_3"]),
+        (("--reason", "ValueError"), ["msg_1", "msg_2"]),
+        (("--older-than", "1h"), []),
+        (("--newer-than", "1h", "--limit", "2"), ["msg_1", "msg_2"]),
+    ],
+)
+def test_letters_are_chosen_by(
+    env: dict[str, str], broker: Broker, arguments: Sequence[str], expected: list[str]
+) -> None:
+    bury(broker, event(1), event(2))
+    received: queue.SimpleQueue[Delivery] = queue.SimpleQueue()
+    broker.consume(QUEUE, received.put, prefetch=1)
+    broker.publisher.publish(event(3, "batch.expired")).result(PATIENCE)
+    received.get(timeout=PATIENCE).dead(DeadLetter("rejected", "Reject", "no"))
+    wait_for(broker, LETTERS, 3)
+
+    assert ids(env, *arguments) == expected
+
+
+def test_a_replay_goes_back_to_its_consumer_only_as_if_it_had_just_come(
+    env: dict[str, str], broker: Broker
+) -> None:
+    other = topology.Queue("gemhooks.other", ((topology.EVENTS, "batch.#"),))
+    broker.declare([other])
+    bury(broker, event(1))
+    before = len(seen(broker, other.name))
+
+    assert "1 replayed" in dlq(env, "replay", "--id", "msg_1").stdout
+
+    wait_for(broker, QUEUE, 1)
+    (back,) = seen(broker, QUEUE)
+    assert (back.message.id, back.message.body) == ("msg_1", event(1).body)
+    assert (back.message.attempt, back.message.first_at, back.message.replay) == (1, 0, 0)
+    assert back.message.source == "replay"
+    assert not [name for name in back.headers if name.startswith("gemhooks-dead")]
+    assert seen(broker, LETTERS) == []
+    assert len(seen(broker, other.name)) == before
+
+
+@pytest.mark.parametrize("key", ["msg_1", "batch.failed:b1"])
+def test_what_the_consumer_has_done_is_replayed_only_by_force_with_a_key_of_its_own(
+    env: dict[str, str], broker: Broker, key: str
+) -> None:
+    bury(broker, event(1))
+    with closing(open_ledger(env["GEMHOOKS_DATABASE_URL"])) as ledgers:
+        ledgers.handled.done(QUEUE, key)
+
+    first = dlq(env, "replay", "--queue", "batches")
+    forced = dlq(env, "replay", "--queue", "batches", "--force")
+
+    assert "1 already done" in first.stdout
+    assert "--force" in first.stderr
+    assert "1 replayed" in forced.stdout
+    wait_for(broker, QUEUE, 1)
+    (back,) = seen(broker, QUEUE)
+    assert (back.message.id, back.message.key) == ("msg_1", "msg_1#1")
+
+
+def test_an_interrupted_replay_loses_nothing_and_doubles_nothing(broker: Broker) -> None:
+    bury(broker, *(event(number) for number in range(6)))
+
+    def interrupted(letters: Iterator[Seen]) -> Iterator[Seen]:
+        for _ in range(3):
+            yield next(letters)
+        raise KeyboardInterrupt
+
+    with closing(broker.look(LETTERS)) as look:
+        replayer = Replayer(broker, look, QUEUE, lambda _queue, _key: False)
+        with pytest.raises(KeyboardInterrupt):
+            list(replayer.replay(interrupted(iter(look))))
+
+    wait_for(broker, LETTERS, 3)
+    wait_for(broker, QUEUE, 3)
+    everywhere = [each.message.id for each in (*seen(broker, QUEUE), *seen(broker, LETTERS))]
+    assert sorted(everywhere) == [f"msg_{number}" for number in range(6)]
+
+
+def test_a_letter_whose_queue_does_not_take_it_stays_a_letter(broker: Broker) -> None:
+    bury(broker, event(1))
+    with closing(broker.look(LETTERS)) as look:
+        replayer = Replayer(broker, look, "gemhooks." + "x" * 300, lambda _queue, _key: False)
+        fates = list(replayer.replay(look))
+
+    if fates == [Fate.REPLAYED]:  # a file takes every name
+        return
+    assert fates == [Fate.FAILED]
+    wait_for(broker, LETTERS, 1)
+
+
+def test_what_no_queue_wanted_can_be_replayed_once_one_wants_it(
+    env: dict[str, str], broker: Broker
+) -> None:
+    broker.publisher.publish(event(1, "late.comer")).result(PATIENCE)
+    late = topology.Queue("gemhooks.late", ((topology.EVENTS, "late.*"),))
+    broker.declare([late])
+
+    assert "1 replayed" in dlq(env, "replay", "--queue", "unrouted").stdout
+
+    wait_for(broker, late.name, 1)
+    assert seen(broker, topology.UNROUTED) == []
+
+
+def test_purging_takes_what_was_meant_and_nothing_else(env: dict[str, str], broker: Broker) -> None:
+    bury(broker, event(1), event(2))
+
+    assert "1 purged" in dlq(env, "purge", "--id", "msg_1", "--yes").stdout
+
+    wait_for(broker, LETTERS, 1)
+    assert ids(env) == ["msg_2"]
+
+
+@pytest.mark.parametrize("command", ["replay", "purge"])
+def test_all_letters_must_be_asked_for_by_name(env: dict[str, str], command: str) -> None:
+    with pytest.raises(Misconfigured, match="--all"):
+        raise dlq(env, command, "--yes" if command == "purge" else "--force").exception or OSError
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(("list", "--older-than", "soon"), "--older-than"), (("show", "msg_0"), "msg_0")],
+)
+def test_a_mistake_is_one_sentence(
+    env: dict[str, str], arguments: Sequence[str], words: str
+) -> None:
+    with pytest.raises(Misconfigured, match=words):
+        raise dlq(env, *arguments).exception or OSError
