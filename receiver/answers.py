@@ -61,6 +61,7 @@ class Record:
     event_type: str = "unknown"
     scheme: str = "none"
     key: str = ""
+    request_id: str = ""
     started: float = field(default_factory=time.perf_counter)
 
     def report(self, answer: Answer) -> Answer:
@@ -75,6 +76,7 @@ class Record:
             event_type=self.event_type,
             scheme=self.scheme,
             key=self.key,
+            request_id=self.request_id,
             milliseconds=round(seconds * 1000, 2),
         )
         self.metrics.answered(self.event_type, self.scheme, answer.outcome, seconds)

@@ -1,6 +1,7 @@
 """The Flask application: the routes and what each error answers."""
 
 import hmac
+import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ SIGNED_HEADERS = (
     ("webhook-timestamp", "HTTP_WEBHOOK_TIMESTAMP"),
     ("webhook-signature", "HTTP_WEBHOOK_SIGNATURE"),
 )
+REQUEST_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)  # a proxy's, to find a request in its log
 OUTCOMES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "encoded"}
 
 
@@ -62,7 +64,8 @@ def create_app(receiver: Receiver) -> Flask:
 
 
 def _begin(receiver: Receiver) -> None:
-    g.record = Record(receiver.metrics)
+    given = request.environ.get("HTTP_X_REQUEST_ID", "")
+    g.record = Record(receiver.metrics, request_id=given if REQUEST_ID.fullmatch(given) else "")
 
 
 def _add_webhooks(app: Flask, receiver: Receiver) -> None:

@@ -112,6 +112,12 @@ class Connection(HttpToolsProtocol):
             limits = self._limits
             self._wait(limits.body_seconds if self._is_open else limits.head_seconds)
 
+    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's own signature
+        """The client sends no more; it may still wait for the answer to what it sent."""
+        if self._is_busy:
+            self.cycle.keep_alive = False
+        return self._is_busy
+
     def on_message_begin(self) -> None:
         self._in_head, self._head_size = True, 0
         super().on_message_begin()

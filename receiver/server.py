@@ -109,7 +109,7 @@ async def serve(settings: Settings) -> int:
     admin = AdminServer(settings.admin_host, settings.admin_port, registry, lambda: True, ready)
     try:
         admin.start()
-        receiver = receiver_of(settings, keys, broker, registry, ready)
+        receiver = receiver_of(settings, keys, broker.publisher, registry, ready)
         server = server_of(receiver, grace=settings.grace)
         await _run(server, listener, stop, settings.drain_delay)
     finally:

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from gemhooks.errors import Misconfigured
 from gemhooks.keys import GOOGLE_JWKS_URL, JwksCache, KeyRing, SigningSecrets
-from gemhooks.messages import Broker
+from gemhooks.messages import Publisher
 from gemhooks.metrics import KeyMetrics, ReceiverMetrics
 from gemhooks.settings import Settings
 from gemhooks.signing import JwtRules, Scheme
@@ -22,14 +22,14 @@ TOKEN = re.compile(r"[A-Za-z0-9_~.-]{16,255}")  # as it stands in a URL, hard to
 def receiver_of(
     settings: Settings,
     keys: KeyRing,
-    broker: Broker,
+    publisher: Publisher,
     registry: CollectorRegistry,
     ready: Callable[[], bool],
 ) -> Receiver:
     KeyMetrics(registry, keys)
     return Receiver(
         keys=keys,
-        publisher=broker.publisher,
+        publisher=publisher,
         metrics=ReceiverMetrics(registry),
         ready=ready,
         schemes=schemes_of(settings),

@@ -7,8 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from gemhooks.signing import (
     sign_v1a,
     verify,
 )
+from tests.services.website import Website
 
 NOW = 1_790_000_000
 BODY = b'{"type":"batch.succeeded","data":{"id":"b1"}}'
@@ -165,46 +165,11 @@ def document(*members: object) -> bytes:
     return json.dumps({"keys": members}).encode()
 
 
-@dataclass
-class Site:
-    """A web site on loopback whose one page a test can change."""
-
-    body: bytes = b""
-    status: int = 200
-    location: str = ""
-    hits: int = 0
-    open: threading.Event = field(default_factory=threading.Event)
-    url: str = ""
-
-
 @pytest.fixture
-def site() -> Iterator[Site]:
-    """Serve on a free port; clear ``open`` to let requests hang."""
-    site = Site()
-    site.open.set()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            site.hits += 1
-            site.open.wait()
-            self.send_response(site.status)
-            if site.location:
-                self.send_header("Location", site.location)
-            self.send_header("Content-Length", str(len(site.body)))
-            self.end_headers()
-            self.wfile.write(site.body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
-            """Stay silent."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        site.url = f"http://127.0.0.1:{server.server_port}/jwks.json"
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+def site() -> Iterator[Website]:
+    """Serve the published keys."""
+    with Website() as site:
         yield site
-        site.open.set()
-        server.shutdown()
-        thread.join()
 
 
 def send(cache: JwksCache, signature: str, body: bytes = BODY) -> Webhook:
@@ -283,7 +248,7 @@ class TestParsing:
 class TestJwksCache:
     """The keys that Google publishes."""
 
-    def test_a1_01_ed25519_keys_are_found_in_the_set(self, site: Site) -> None:
+    def test_a1_01_ed25519_keys_are_found_in_the_set(self, site: Website) -> None:
         site.body = document(*map(ed25519_jwk, ED25519[:3]))
         cache = JwksCache(site.url, clock=Clock())
         assert send(cache, sign_v1a("msg_1", NOW, BODY, ED25519[2])).scheme is Scheme.V1A
@@ -292,7 +257,7 @@ class TestJwksCache:
                 send(cache, sign_v1a("msg_1", NOW, BODY, key), body)
         assert site.hits == 1
 
-    def test_a1_16_a_url_in_the_token_is_never_fetched(self, site: Site) -> None:
+    def test_a1_16_a_url_in_the_token_is_never_fetched(self, site: Website) -> None:
         site.body = document(rsa_jwk("r1"))
         cache = JwksCache("http://127.0.0.1:9/jwks", fetch=lambda _: site.body)
         evil = jwt.encode(
@@ -302,7 +267,7 @@ class TestJwksCache:
             send(cache, evil)
         assert site.hits == 0
 
-    def test_a_set_is_fetched_once_and_again_before_it_expires(self, site: Site) -> None:
+    def test_a_set_is_fetched_once_and_again_before_it_expires(self, site: Website) -> None:
         clock = Clock()
         site.body = document(rsa_jwk("r1"))
         cache = JwksCache(site.url, clock=clock)
@@ -314,7 +279,7 @@ class TestJwksCache:
         finish(cache)
         assert site.hits == 2
 
-    def test_many_requests_at_once_fetch_once(self, site: Site) -> None:
+    def test_many_requests_at_once_fetch_once(self, site: Website) -> None:
         site.body = document(rsa_jwk("r1"))
         site.open.clear()
         cache = JwksCache(site.url, clock=Clock(), max_wait=30)
@@ -334,7 +299,7 @@ class TestJwksCache:
         [(500, b""), (200, b"<html>"), (200, b"[]"), (200, b'{"keys":[]}')],
     )
     def test_a1_18_an_outage_keeps_the_known_keys_for_a_day(
-        self, site: Site, status: int, body: bytes
+        self, site: Website, status: int, body: bytes
     ) -> None:
         clock = Clock()
         good = site.body = document(rsa_jwk("r1"))
@@ -352,7 +317,7 @@ class TestJwksCache:
         clock.now += 30
         assert send(cache, token()).scheme is Scheme.JWT
 
-    def test_a1_18_a_hanging_server_holds_no_request_that_has_keys(self, site: Site) -> None:
+    def test_a1_18_a_hanging_server_holds_no_request_that_has_keys(self, site: Website) -> None:
         clock = Clock()
         site.body = document(rsa_jwk("r1"))
         cache = JwksCache(site.url, clock=clock, max_wait=30)
@@ -364,7 +329,7 @@ class TestJwksCache:
         finish(cache)
 
     def test_a1_18_a_hanging_server_holds_a_request_no_longer_than_allowed(
-        self, site: Site
+        self, site: Website
     ) -> None:
         site.open.clear()
         cache = JwksCache(site.url, max_wait=0.05)
@@ -393,7 +358,9 @@ class TestJwksCache:
         assert len(answers) == 2
         assert send(cache, token()).scheme is Scheme.JWT
 
-    def test_a1_18_after_a_failure_the_server_is_left_alone_for_a_while(self, site: Site) -> None:
+    def test_a1_18_after_a_failure_the_server_is_left_alone_for_a_while(
+        self, site: Website
+    ) -> None:
         clock = Clock()
         site.status = 500
         cache = JwksCache(site.url, clock=clock)
@@ -403,7 +370,7 @@ class TestJwksCache:
                 send(cache, token())
         assert site.hits == 2
 
-    def test_a1_19_odd_members_are_logged_once(self, site: Site) -> None:
+    def test_a1_19_odd_members_are_logged_once(self, site: Website) -> None:
         clock = Clock()
         site.body = document(*TestParsing.ODD, rsa_jwk("r1"))
         cache = JwksCache(site.url, clock=clock)
@@ -416,14 +383,14 @@ class TestJwksCache:
         members = [line["member"] for line in logs if line["event"] == "jwks_member_ignored"]
         assert len(members) == len(set(members)) > 5
 
-    def test_a1_19_without_a_kid_two_keys_are_one_too_many(self, site: Site) -> None:
+    def test_a1_19_without_a_kid_two_keys_are_one_too_many(self, site: Website) -> None:
         site.body = document(rsa_jwk("r1"), rsa_jwk("r2", KEYS[1]))
         cache = JwksCache(site.url, clock=Clock())
         for _ in range(3):
             with pytest.raises(InvalidSignature, match="unknown_key"):
                 send(cache, token(kid=None))
 
-    def test_an_unknown_kid_asks_for_a_new_set_but_not_each_time(self, site: Site) -> None:
+    def test_an_unknown_kid_asks_for_a_new_set_but_not_each_time(self, site: Website) -> None:
         clock = Clock()
         site.body = document(rsa_jwk("r1"))
         cache = JwksCache(site.url, clock=clock)
@@ -437,7 +404,7 @@ class TestJwksCache:
         assert send(cache, token(KEYS[1], "r2")).scheme is Scheme.JWT
         assert site.hits == 2
 
-    def test_an_unknown_key_during_an_outage_is_no_forgery_yet(self, site: Site) -> None:
+    def test_an_unknown_key_during_an_outage_is_no_forgery_yet(self, site: Website) -> None:
         clock = Clock()
         site.body = document(rsa_jwk("r1"), ed25519_jwk(ED25519[0]))
         cache = JwksCache(site.url, clock=clock)
@@ -448,7 +415,7 @@ class TestJwksCache:
             with pytest.raises(KeysUnavailable, match="jwks_unavailable"):
                 send(cache, signature)
 
-    def test_a_new_ed25519_key_works_at_once(self, site: Site) -> None:
+    def test_a_new_ed25519_key_works_at_once(self, site: Website) -> None:
         clock = Clock()
         site.body = document(ed25519_jwk(ED25519[0]))
         cache = JwksCache(site.url, clock=clock)
@@ -457,13 +424,13 @@ class TestJwksCache:
         clock.now += 30
         assert send(cache, sign_v1a("msg_1", NOW, BODY, ED25519[1])).scheme is Scheme.V1A
 
-    def test_a_redirect_to_another_host_is_not_followed(self, site: Site) -> None:
+    def test_a_redirect_to_another_host_is_not_followed(self, site: Website) -> None:
         site.status, site.location = 302, site.url.replace("127.0.0.1", "localhost")
         with pytest.raises(OSError, match="another host"):
             fetch_jwks(site.url)
         assert site.hits == 1
 
-    def test_a_document_without_end_is_refused(self, site: Site) -> None:
+    def test_a_document_without_end_is_refused(self, site: Website) -> None:
         site.body = document(rsa_jwk("r1")) + b" " * 300_000
         with pytest.raises(ValueError, match="too large"):
             fetch_jwks(site.url)

@@ -6,19 +6,18 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from gemhooks.keys import KeyRing, SigningSecrets
-from gemhooks.metrics import ReceiverMetrics
+from gemhooks.settings import Settings
 from gemhooks.signing import decode_secret, sign_v1
 from gemhooks.testing import MemoryPublisher
-from receiver.app import Receiver
 from receiver.connections import DEFAULT, Limits
 from receiver.server import Server, server_of
+from receiver.wiring import key_ring, receiver_of
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 BODY = b'{"type": "interaction.completed", "data": {"id": "int_1"}}'
@@ -84,6 +83,10 @@ class Site:
         found = self.registry.get_sample_value("gemhooks_webhook_requests_total", labels)
         return found or 0.0
 
+    def failures(self, reason: str) -> float:
+        name = "gemhooks_webhook_signature_failures_total"
+        return self.registry.get_sample_value(name, {"reason": reason}) or 0.0
+
     def total(self) -> float:
         """All requests that were counted."""
         return sum(
@@ -121,15 +124,21 @@ def status_of(answer: bytes) -> int:
 def served(
     publisher: MemoryPublisher | None = None,
     *,
+    env: Mapping[str, str] | None = None,
     limits: Limits = DEFAULT,
     grace: float = 5.0,
     **more: Any,
 ) -> Iterator[Site]:
-    """Serve on a loop in a thread, as ``python -m receiver`` does on its own."""
+    """Serve on a loop in a thread, as ``python -m receiver`` does on its own.
+
+    *env* are its settings; *more* stands in for single fields of its Receiver.
+    """
     registry = CollectorRegistry()
     publisher = publisher or MemoryPublisher()
-    more = {"keys": KeyRing(SigningSecrets(SECRET)), **more}
-    receiver = Receiver(publisher=publisher, metrics=ReceiverMetrics(registry), **more)
+    settings = Settings.from_env({"GEMINI_WEBHOOK_SECRET": SECRET, **(env or {})})
+    keys = more.pop("keys", None) or key_ring(settings)
+    wired = receiver_of(settings, keys, publisher, registry, lambda: True)
+    receiver = replace(wired, **more)
     server = server_of(receiver, grace=grace, limits=limits)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         # Small, so that a client that reads nothing is felt soon; each connection inherits it.

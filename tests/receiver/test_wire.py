@@ -1,5 +1,6 @@
 """The receiver on a real server, byte by byte."""
 
+import socket
 import time
 from collections.abc import Iterator
 
@@ -250,6 +251,15 @@ def test_where_every_place_is_busy_the_next_is_asked_to_come_again() -> None:
         for each in busy:
             each.close()
     assert site.count("overloaded") == 1
+
+
+def test_a_client_that_only_stops_sending_still_gets_its_answer() -> None:
+    publisher = MemoryPublisher(silent=True)
+    with served(publisher, publish_timeout=-0.8) as site, site.connect() as client:
+        client.sendall(request())
+        client.shutdown(socket.SHUT_WR)
+
+        assert status_of(read_to_end(client)) == 503
 
 
 def test_the_published_are_those_that_were_signed(site: Site) -> None:
