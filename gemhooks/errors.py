@@ -10,7 +10,8 @@ GemhooksError
 ├── Undecodable          the runner dead-letters the message: it can never be read
 ├── Retry                a handler wants the same message again later
 │   ├── NotYet           ... since Gemini has not finished, or does not know the id yet
-│   └── AnswerLost       ... since nobody knows whether Gemini took the request
+│   ├── AnswerLost       ... since nobody knows whether Gemini took the request
+│   └── Unanswered       ... since a call runs elsewhere, or waits for a person
 └── Reject               a handler gives the message up: the runner dead-letters it
     ├── Gone             ... since Gemini says that the resource does not exist
     └── Refused          ... since Gemini refuses our key or our request
@@ -89,6 +90,10 @@ class NotYet(Retry):
 
 class AnswerLost(Retry):
     """The request was sent and its answer did not come: it may have been carried out."""
+
+
+class Unanswered(Retry):
+    """A conversation's tool call has no answer yet: it runs elsewhere, or waits for a person."""
 
 
 class Reject(GemhooksError):

@@ -1,5 +1,6 @@
 """The Message format of CX Agent Studio: read, written, and made of Gemini's interactions."""
 
+from gemhooks.conversations.answering import answer, respond
 from gemhooks.conversations.from_interactions import to_messages
 from gemhooks.conversations.into_steps import result_of, to_steps, tool_name
 from gemhooks.conversations.messages import (
@@ -22,6 +23,8 @@ __all__ = [
     "ToolCall",
     "ToolResponse",
     "ToolsetTool",
+    "answer",
+    "respond",
     "result_of",
     "to_messages",
     "to_steps",
