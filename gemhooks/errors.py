@@ -7,6 +7,7 @@ GemhooksError
 ├── Unavailable          a part of ours is away for now
 │   ├── PublishFailed    the receiver answers 503, so Gemini sends the webhook again
 │   └── LedgerUnavailable  the runner puts the message back for a while, uncounted
+│       └── Unregistered   ... and a job that was started is not written down: its id is in here
 ├── Undecodable          the runner dead-letters the message: it can never be read
 ├── Retry                a handler wants the same message again later
 │   ├── NotYet           ... since Gemini has not finished, or does not know the id yet
@@ -66,6 +67,18 @@ class PublishFailed(Unavailable):
 
 class LedgerUnavailable(Unavailable):
     """The database of the ledger does not answer."""
+
+
+class Unregistered(LedgerUnavailable):
+    """A job was started at Gemini, but not written down: *kind* and *id* say which."""
+
+    def __init__(self, kind: str, id: str) -> None:  # noqa: A002 - Google's word
+        super().__init__(
+            f"The {kind} {id} was started but could not be registered, since the database is away;"
+            f" later, run: gemhooks jobs add {id} --kind {kind}"
+        )
+        self.kind = kind
+        self.id = id
 
 
 class Undecodable(GemhooksError):

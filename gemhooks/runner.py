@@ -11,7 +11,7 @@ from enum import StrEnum
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from gemhooks import events, messages
+from gemhooks import events, messages, topology
 from gemhooks.consumers import Handled, Subscription
 from gemhooks.errors import LedgerUnavailable, NotYet, Reject, Retry, Undecodable
 from gemhooks.logs import redact
@@ -110,10 +110,15 @@ class Runner:
         return outcome
 
     def key_of(self, message: Message) -> str:
-        """What the ledger knows it by; what can't be read is known by the message's own id."""
+        """What the ledger knows it by: what Gemini tells, by its subject, however often it does.
+
+        Results of ours, and what can't be read, are known by the message's own id.
+        """
         if self.subscription.once_per_resource:
             with suppress(Undecodable):
-                return message.key_of(events.parse(message.body).subject)
+                event = events.parse(message.body)
+                if event.exchange == topology.EVENTS:
+                    return message.key_of(event.subject)
         return message.key
 
     @contextmanager

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
+from urllib.parse import SplitResult, urlsplit
 
 import structlog
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -48,7 +49,22 @@ def _words(text: Any) -> Any:
 
 
 Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0)]
+
+
+def _callable_back(uris: tuple[str, ...]) -> tuple[str, ...]:
+    for uri in uris:
+        parts = urlsplit(uri)
+        if not parts.hostname or (parts.scheme != "https" and not _is_loopback(parts)):
+            raise ValueError("each must be an https:// URL; http:// is for this machine only")
+    return uris
+
+
+def _is_loopback(parts: SplitResult) -> bool:
+    return parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
+
+
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
+Uris = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words), AfterValidator(_callable_back)]
 Schedule = Annotated[tuple[float, ...], NoDecode, BeforeValidator(_schedule), Field(min_length=1)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 
@@ -93,6 +109,7 @@ class Settings(BaseSettings):
     grace: Seconds = 20.0  # to finish what runs when told to stop
     drain_delay: Seconds = 0.0  # readiness is false for so long before the port closes
 
+    webhook_uris: Uris = ()  # called back for what gemhooks.jobs starts, in place of the webhooks
     expect_interaction: Seconds = 600.0  # from a job's start; past that it is looked up
     expect_batch: Seconds = 3600.0
     expect_video: Seconds = 900.0
@@ -117,6 +134,15 @@ class Settings(BaseSettings):
 
     log_format: Annotated[str, Field(pattern="^(auto|json|console)$")] = "auto"
     log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
+
+    @property
+    def expected(self) -> dict[str, float]:
+        """Seconds from a job's start to its end, by kind."""
+        return {
+            "interaction": self.expect_interaction,
+            "batch": self.expect_batch,
+            "video": self.expect_video,
+        }
 
     @classmethod
     def settings_customise_sources(

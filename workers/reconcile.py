@@ -28,11 +28,7 @@ def run(settings: Settings) -> int:
     """Reconcile until SIGTERM or Ctrl-C; returns the exit code."""
     logs.configure(settings.log_format, settings.log_level)
     stop, registry = stop_event(), CollectorRegistry()
-    gemini = Gemini(
-        settings.gemini_api_key.get_secret_value(),
-        base_url=settings.gemini_base_url,
-        timeout=settings.gemini_timeout,
-    )
+    gemini = Gemini.from_settings(settings)
     ledgers = open_ledger(settings.database_url.get_secret_value(), lease=settings.lease)
     with closing(gemini), closing(ledgers), closing(_connect(settings)) as broker:
         reconciler = Reconciler(
@@ -79,11 +75,7 @@ def serve(
 
 def limits(settings: Settings) -> Limits:
     return Limits(
-        expected={
-            "interaction": settings.expect_interaction,
-            "batch": settings.expect_batch,
-            "video": settings.expect_video,
-        },
+        expected=settings.expected,
         every=settings.reconcile_every,
         grace=settings.reconcile_grace,
         stuck_after=settings.stuck_after,

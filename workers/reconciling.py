@@ -13,6 +13,7 @@ import structlog
 
 from gemhooks import events, topology
 from gemhooks.errors import Gone, NotYet, PublishFailed, Reject, Retry
+from gemhooks.functions import resuming
 from gemhooks.ledger import Job, Ledgers
 from gemhooks.messages import Message, Publisher, Source
 from gemhooks.metrics import ReconcilerMetrics
@@ -129,13 +130,22 @@ class Reconciler:
             self._lookups.again(job, after=self._limits.grace)
             return "fresh"
         event_type = f"{job.kind}.{sighting.state}"
-        if job.reported == event_type or self._is_known(event_type, job.id):
-            return "told"
+        if job.reported in (event_type, resuming.TYPE) or self._is_known(event_type, job.id):
+            return self._remind(job, sighting)
         self._publish(_message(event_type, job, sighting))
         self._lookups.reported(job, event_type)
         self._metrics.missed(event_type)
         log.warning("event_missed", event_type=event_type, kind=job.kind, id=job.id)
         return "ended" if sighting.has_ended else "waiting"
+
+    def _remind(self, job: Job, sighting: Sighting) -> str:
+        """Have an interaction of ours looked at once more: told too early, it was left alone."""
+        if sighting.has_ended or not job.ours or job.reported == resuming.TYPE:
+            return "told"
+        message = resuming.look_again(job.id, by="reconciler")
+        self._publish(message, exchange=topology.RESULTS)
+        self._lookups.reported(job, resuming.TYPE)
+        return "reminded"
 
     def _is_fresh(self, sighting: Sighting) -> bool:
         """It ended a moment ago: its event may be on its way."""
@@ -150,8 +160,8 @@ class Reconciler:
             if any(topology.matches(pattern, event_type) for _, pattern in queue.bindings)
         )
 
-    def _publish(self, message: Message) -> None:
-        future = self._publisher.publish(message)
+    def _publish(self, message: Message, *, exchange: str = topology.EVENTS) -> None:
+        future = self._publisher.publish(message, exchange=exchange)
         try:
             future.result(PUBLISH_TIMEOUT)
         except (TimeoutError, CancelledError):

@@ -1,5 +1,6 @@
 """``gemhooks jobs``: what was started or seen, and how it stands."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -10,7 +11,8 @@ import typer
 
 from gemhooks.cli.tables import Format, FormatOption, show, show_one
 from gemhooks.errors import Misconfigured
-from gemhooks.settings import Settings
+from gemhooks.events import FAMILIES
+from gemhooks.settings import Settings, seconds
 
 if TYPE_CHECKING:  # SQLAlchemy is slow to import, and --help is not
     from gemhooks.ledger import Job, Ledgers
@@ -18,6 +20,11 @@ if TYPE_CHECKING:  # SQLAlchemy is slow to import, and --help is not
 app = typer.Typer(help="Interactions, batches and videos that are known.", no_args_is_help=True)
 
 COLUMNS = ("kind", "id", "state", "trouble", "event_type", "updated_at")
+FORMS = (
+    (re.compile(r"(interactions/)?v1_"), "interaction"),
+    (re.compile(r"batches/"), "batch"),
+    (re.compile(r"(models/[^/]+/)?operations/"), "video"),
+)
 TIMES = ("created_at", "updated_at", "expected_at", "ended_at")
 
 
@@ -41,6 +48,47 @@ def list_(
     with ledgers() as opened:
         jobs = opened.jobs.list(state or None, kind or None, troubled=stuck, limit=limit)
     show([row(job) for job in jobs], COLUMNS, form)
+
+
+@app.command("add")
+def add(
+    job_ids: Annotated[list[str], typer.Argument(metavar="ID...")],
+    kind: Annotated[str, typer.Option(help="where the id does not tell")] = "",
+    expected_in: Annotated[
+        str, typer.Option(help="until it should have ended, for instance 2h")
+    ] = "",
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Register jobs that were started elsewhere: the reconciler looks after them from now on.
+
+    The functions of a registered interaction are ours to run.
+    """
+    from gemhooks.jobs import Register  # noqa: PLC0415 - see above
+
+    wanted = [(kind_of(each, kind), each) for each in job_ids]
+    length = duration(expected_in)
+    with ledgers() as opened:
+        register = Register(opened, Settings.from_env().expected)
+        added = [register.add(*each, expected_in=length) for each in wanted]
+    show([row(job) for job in added], COLUMNS, form)
+
+
+def kind_of(job_id: str, told: str) -> str:
+    """What kind of job it is, by *told* or by its id; Misconfigured where neither says."""
+    found = [told] if told else [kind for form, kind in FORMS if form.match(job_id)]
+    if found and found[0] in FAMILIES:
+        return found[0]
+    what = f"{told!r} is no kind" if told else f"{job_id!r} does not tell its kind"
+    raise Misconfigured(f"{what}: add --kind interaction, batch or video.")
+
+
+def duration(text: str) -> float | None:
+    """``2h`` in seconds, None for nothing; Misconfigured for what is no duration."""
+    if not text:
+        return None
+    if isinstance(found := seconds(text), float):
+        return found
+    raise Misconfigured(f"--expected-in {text!r} is no duration; say 90s, 10m, 2h or 1d.")
 
 
 @app.command("show")

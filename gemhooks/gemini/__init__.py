@@ -9,6 +9,7 @@ from gemhooks.gemini.client import Connection, official_client
 from gemhooks.gemini.interactions import FetchedInteraction, Interactions
 from gemhooks.gemini.operations import Operations
 from gemhooks.gemini.rest import Rest
+from gemhooks.gemini.starting import Starts
 from gemhooks.gemini.stream import Streams
 from gemhooks.gemini.webhooks import Webhooks
 from gemhooks.settings import Settings
@@ -33,6 +34,7 @@ class Gemini:
         self._connection = Connection(api_key, base_url=base_url, timeout=timeout)
         self._rest = Rest(api_key.strip(), base_url=base_url, timeout=timeout, hosts=hosts)
         self.interactions = Interactions(self._connection)
+        self.starts = Starts(self._connection, self._rest)
         self.operations = Operations(self._rest)
         self.webhooks = Webhooks(self._connection)
         self.streams = Streams(self._rest)

@@ -39,6 +39,16 @@ class Connection:
             raise Refused(f"Gemini answered {status} instead of a result")
         return raw
 
+    def ask(self, call: Callable[[Any], Any]) -> Any:
+        """What ``call(client)`` returns, where Google's client gives no bytes; see :meth:`call`."""
+        try:
+            return call(self._client())
+        except Exception as error:
+            known = ours(error, key=self._key)
+            if known is None:
+                raise
+            raise known from None
+
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""
         with self._lock:

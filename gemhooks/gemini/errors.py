@@ -29,7 +29,8 @@ def ours(error: Exception, *, key: str) -> GemhooksError | None:
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
     if isinstance(status, int):
         headers = getattr(getattr(error, "response", None), "headers", None) or {}
-        return of_status(status, headers, getattr(error, "body", None), key=key)
+        body = getattr(error, "body", None) or getattr(error, "details", None)
+        return of_status(status, headers, body, key=key)
     if isinstance(error, GemhooksError):
         return error
     if isinstance(error, ArithmeticError):  # the client's own, over "Retry-After: inf" (tried)

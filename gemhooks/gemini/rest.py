@@ -1,12 +1,12 @@
 """Raw requests, where Google's client loses data or holds it all: streams, downloads, batches.
 
-Only GETs, and only to hosts that are allowed: the key goes to Gemini's own origin, nowhere else,
+Only to hosts that are allowed: the key goes to Gemini's own origin, nowhere else,
 whatever a payload or a redirect names.
 """
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 import orjson
 import urllib3
 
-from gemhooks.errors import Refused, Retry
+from gemhooks.errors import AnswerLost, Refused, Retry
 from gemhooks.gemini.errors import MALFORMED, OK, of_status
 from gemhooks.gemini.pools import Pools
 
@@ -24,6 +24,7 @@ LARGEST_ANSWER = 64 << 20  # bytes of JSON; media inline in an interaction are t
 LARGEST_REFUSAL = 64 << 10  # bytes of an error's body that are read
 CHUNK = 1 << 20  # bytes
 MOST_REDIRECTS = 5
+NOT_CONNECTED = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
 ANSWER_TIMEOUTS = 4  # an answer must be whole within so many timeouts, however it drips
 PARTIAL, REDIRECTS = 206, (301, 302, 303, 307, 308)
 
@@ -66,6 +67,25 @@ class Rest:
             return raw, orjson.loads(raw)
         except (orjson.JSONDecodeError, RecursionError):
             raise Retry(MALFORMED) from None
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The parsed answer to POST *path*, sent once.
+
+        Raises AnswerLost where nobody knows whether it arrived, and as the whole package does.
+        """
+        sent = {"Content-Type": "application/json"}
+        try:
+            response = self._request(self.place(path), sent, method="POST", body=orjson.dumps(body))
+            with closing(response):
+                if response.status != OK:
+                    self._refuse(response)
+                return orjson.loads(bounded(response.stream(CHUNK), self._timeout))
+        except NOT_CONNECTED as error:
+            raise Retry(f"Gemini cannot be reached ({type(error).__name__})") from None
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise AnswerLost(f"Gemini did not answer ({type(error).__name__})") from None
+        except (orjson.JSONDecodeError, RecursionError):
+            raise AnswerLost(MALFORMED) from None
 
     @contextmanager
     def get(
@@ -119,7 +139,14 @@ class Rest:
             self._refuse(response)
         return response
 
-    def _request(self, place: Place, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
+    def _request(
+        self,
+        place: Place,
+        headers: Mapping[str, str],
+        *,
+        method: str = "GET",
+        body: bytes | None = None,
+    ) -> urllib3.BaseHTTPResponse:
         sent = {"Accept-Encoding": "identity", "User-Agent": "gemhooks", **headers}
         if place.ours:
             sent["x-goog-api-key"] = self._key
@@ -127,7 +154,9 @@ class Rest:
         pool = self._pools.of(
             parts.scheme, parts.hostname or "", own=_origin(parts) == self._origin
         )
-        return pool.request("GET", place.url, headers=sent, redirect=False, preload_content=False)
+        return pool.request(
+            method, place.url, body=body, headers=sent, redirect=False, preload_content=False
+        )
 
     def _refuse(self, response: urllib3.BaseHTTPResponse) -> NoReturn:
         body = None

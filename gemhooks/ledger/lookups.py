@@ -38,8 +38,9 @@ class Lookups:
         Its next look is set at once, a quarter of its age from now and at least *shortest*
         seconds: nobody else takes it meanwhile, and looks get rarer as a job gets older.
         """
-        # What waits for its functions was told in an event; the functions worker has it.
-        due = sa.and_(_IS_OPEN, jobs.c.look_at <= Now(), jobs.c.state != REQUIRES_ACTION)
+        # What waits for somebody else's functions can wait for ever.
+        is_someones = sa.or_(jobs.c.state != REQUIRES_ACTION, jobs.c.ours)
+        due = sa.and_(_IS_OPEN, jobs.c.look_at <= Now(), is_someones)
         first = sa.select(jobs.c.kind, jobs.c.key).where(due).order_by(jobs.c.look_at).limit(1)
         # A CTE, since PostgreSQL may run a plain subquery anew for each row and take them all.
         chosen = first.with_for_update(skip_locked=True).cte("chosen")

@@ -88,6 +88,13 @@ def test_a_polled_event_and_the_late_real_one_are_claimed_as_one() -> None:
     assert len(claimed_as(real, message(), once_per_resource=True)) == 2
 
 
+def test_two_results_of_ours_about_one_resource_are_two() -> None:
+    first = message(event_type="interaction.waiting")
+    second = replace(first, id="msg_2")
+
+    assert claimed_as(first, second, once_per_resource=True) == {"msg_1", "msg_2"}
+
+
 def test_what_cannot_be_read_is_claimed_by_its_own_id() -> None:
     assert claimed_as(Message("msg_1", "x", b"{"), once_per_resource=True) == {"msg_1"}
 

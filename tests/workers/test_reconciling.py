@@ -141,6 +141,18 @@ def test_an_interaction_that_waits_unheard_of_is_told_too(bench: Bench) -> None:
     bench.reconcile(times=2)
 
     assert bench.published() == ["interaction.requires_action"]
+    assert bench.looks("interaction", "waiting") == 1
+
+
+def test_an_interaction_of_ours_that_was_left_alone_is_looked_at_once_more(bench: Bench) -> None:
+    bench.ledgers.jobs.record("interaction", "v1_x", "requires_action")  # its event came first
+    bench.started(ours=True)
+    bench.ledgers.handled.done("gemhooks.functions", "interaction.requires_action:v1_x")
+    bench.observer.sights["v1_x"] = Sighting("requires_action")
+    bench.reconcile(times=3)
+
+    assert bench.published() == ["interaction.waiting"]
+    assert bench.looks("interaction", "reminded") == 1
 
 
 @pytest.mark.parametrize("state", ["completed", "requires_action"])

@@ -66,3 +66,38 @@ def test_a_job_that_is_not_known_is_one_sentence_that_says_what_to_do(
 
     assert isinstance(ended.exception, Misconfigured)
     assert "gemhooks jobs add" in str(ended.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        (("v1_x",), "interaction"),
+        (("interactions/v1_x",), "interaction"),
+        (("batches/b1",), "batch"),
+        (("models/veo/operations/o1",), "video"),
+        (("operations/o1",), "video"),
+        (("o1", "--kind", "video"), "video"),
+    ],
+)
+def test_a_registered_job_is_ours_and_looked_up_at_once(
+    url: str, ledgers: Ledgers, arguments: tuple[str, ...], kind: str
+) -> None:
+    (added,) = as_json(url, "add", *arguments, "--expected-in", "2h")
+
+    assert (added["kind"], added["state"], added["ours"]) == (kind, "started", True)
+    due = ledgers.lookups.take(shortest=30.0)
+    assert due is not None
+    assert due.id == arguments[0]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("abc",), ("abc", "--kind", "batches"), ("v1_x", "--expected-in", "soon"), ("v1_x", "abc")],
+)
+def test_what_cannot_be_registered_is_one_sentence_and_nothing_is(
+    url: str, ledgers: Ledgers, arguments: tuple[str, ...]
+) -> None:
+    ended = jobs(url, "add", *arguments)
+
+    assert isinstance(ended.exception, Misconfigured)
+    assert ledgers.jobs.list() == ()

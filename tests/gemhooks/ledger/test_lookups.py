@@ -37,11 +37,20 @@ def test_a_job_is_looked_up_once_it_is_past_its_expected_time(ledgers: Ledgers) 
 
 
 @pytest.mark.parametrize("state", ["failed", "completed", "requires_action"])
-def test_what_ended_or_waits_for_functions_is_not_looked_up(ledgers: Ledgers, state: str) -> None:
+def test_what_ended_or_waits_for_functions_of_others_is_not_looked_up(
+    ledgers: Ledgers, state: str
+) -> None:
     started(ledgers, ago=9999)
     ledgers.jobs.record("batch", "b1", state)
 
     assert due(ledgers) == []
+
+
+def test_what_waits_for_functions_of_ours_is_looked_up(ledgers: Ledgers) -> None:
+    started(ledgers, ago=9999)
+    ledgers.jobs.record("batch", "b1", "requires_action", ours=True)
+
+    assert due(ledgers) == ["b1"]
 
 
 def test_a_kind_that_no_release_knew_is_looked_up_last(ledgers: Ledgers) -> None:
