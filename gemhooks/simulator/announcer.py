@@ -3,43 +3,36 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
+from gemhooks.signing import Scheme
 from gemhooks.simulator.clock import rfc3339
-from gemhooks.simulator.deliveries import Deliveries, Target
+from gemhooks.simulator.signatures import Target
 from gemhooks.simulator.variants import Variants
+from gemhooks.simulator.webhook_config import WebhookConfig
 
 Json = dict[str, Any]
-
-
-class WebhookConfig(BaseModel):
-    """The `webhook_config` of a create call."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    uris: tuple[str, ...] = ()
-    user_metadata: Mapping[str, Any] | None = None
 
 
 class Announcer:
     def __init__(
         self,
-        deliveries: Deliveries,
+        send: Callable[[str, Json, list[Target]], str],
         subscribers: Callable[[str], list[Target]],
         variants: Callable[[], Variants],
     ) -> None:
-        self._deliveries = deliveries
+        self._send = send
         self._subscribers = subscribers
         self._variants = variants
 
     def announce(self, event_type: str, data: Json, config: WebhookConfig | None = None) -> str:
         """Send the event to *config*'s uris or else to whom subscribed; returns its id."""
         uris = config.uris if config is not None else ()
+        scheme = Scheme(self._variants().dynamic_scheme)
         # The uris of a request are used instead of the registered webhooks, not besides.
-        targets = [Target(uri) for uri in uris] or self._subscribers(event_type)
+        dynamic = [Target(uri, scheme=scheme) for uri in uris]
+        targets = dynamic or self._subscribers(event_type)
         metadata = config.user_metadata if config is not None else None
         event = shaped(event_type, data, metadata, self._variants())
-        return self._deliveries.send(event_type, event, targets)
+        return self._send(event_type, event, targets)
 
 
 def envelope(event_type: str, data: Mapping[str, Any]) -> Json:

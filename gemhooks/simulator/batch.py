@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from gemhooks.simulator.announcer import WebhookConfig
 from gemhooks.simulator.clock import alphanumeric, rfc3339
 from gemhooks.simulator.plans import BatchPlan
 from gemhooks.simulator.variants import GOOGLE, Variants
+from gemhooks.simulator.webhook_config import WebhookConfig
 
 Json = Mapping[str, Any]
 

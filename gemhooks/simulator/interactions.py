@@ -68,7 +68,7 @@ class InteractionRoutes:
                 return
             sent = len(found)
             self._state.interactions.wait(interaction_id, lambda one: not one.is_open, PATIENCE)
-            if self._state.is_closed:
+            if self._state.closing.is_set():
                 return
 
     def _events(self, interaction: Interaction) -> list[streams.Event]:

@@ -1,5 +1,6 @@
 """Errors in the shape that Google's APIs answer, so that the client raises its own types."""
 
+import re
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -29,8 +30,9 @@ class Refusal(Exception):
 
     code: int
     message: str
-    retry_after: int | None = None
+    retry_after: str | int | None = None
     status: str | None = None
+    location: str | None = None
 
     def __str__(self) -> str:
         return self.message
@@ -61,6 +63,8 @@ def refuse(refusal: Refusal) -> Response:
     response.status_code = refusal.code
     if refusal.retry_after is not None:
         response.headers["Retry-After"] = str(refusal.retry_after)
+    if refusal.location is not None:
+        response.headers["Location"] = refusal.location
     return response
 
 
@@ -68,7 +72,9 @@ def refuse_validation(error: ValidationError) -> Response:
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return refuse(invalid(f"Unknown parameter '{name}'."))
+        snake = re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+        hint = f" Did you mean '{snake}'?" if snake != name else ""
+        return refuse(invalid(f"Unknown parameter '{name}'.{hint}"))
     return refuse(invalid(f"{name}: {first['msg']}" if name else first["msg"]))
 
 

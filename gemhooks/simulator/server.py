@@ -3,8 +3,9 @@
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from flask import Flask
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
@@ -16,36 +17,35 @@ from gemhooks.simulator.api import create_api, create_downloads, create_uploads
 from gemhooks.simulator.batch import Batch
 from gemhooks.simulator.batch_jobs import BatchJobs
 from gemhooks.simulator.batches import BatchRoutes
-from gemhooks.simulator.clock import webhook_resource_id
 from gemhooks.simulator.control import ControlRoutes
-from gemhooks.simulator.deliveries import (
-    Attempt,
-    Deliveries,
-    Patience,
-    Target,
-    new_secret,
-)
+from gemhooks.simulator.deliveries import Attempt, Deliveries
 from gemhooks.simulator.engine import Engine
 from gemhooks.simulator.faults import Faults
 from gemhooks.simulator.file_routes import FileRoutes
 from gemhooks.simulator.interactions import InteractionRoutes
-from gemhooks.simulator.plans import BatchPlan, Plans, VideoPlan
+from gemhooks.simulator.key_ring import KeyRing
+from gemhooks.simulator.misbehaviour import Misbehaviour
+from gemhooks.simulator.plans import Plans
+from gemhooks.simulator.scenario import Parts, Registered, Scenario
 from gemhooks.simulator.schedule import Schedule
-from gemhooks.simulator.scripts import Script
+from gemhooks.simulator.signatures import Signer, Target, new_secret
 from gemhooks.simulator.state import Interaction, SigningSecret, State, Webhook
 from gemhooks.simulator.variants import Variants
 from gemhooks.simulator.videos import VideoJobs, VideoRoutes
-from gemhooks.simulator.webhooks import SUBSCRIBABLE, WebhookRoutes
+from gemhooks.simulator.webhooks import WebhookRoutes, created
 
-NO_FAULTS, USUAL = Faults(), Variants()
-LARGEST_REQUEST = 64 << 20  # bytes; uploads of files may be larger
+EMPTY = Scenario()
 STOPS_WITHIN = 0.02  # seconds
+LARGEST_REQUEST = 64 << 20  # bytes; uploads of files may be larger
 
 
 class Simulator:
     """A Gemini of one's own: `with Simulator() as gemini:` and a client with `gemini.url`.
 
-    *secret* signs what goes to the `uris` of a `webhook_config`; a registered webhook has its own.
+    *secret* signs what is for no registered webhook and yet signed with ``v1``. Any field of a
+    Scenario may be given by name: `Simulator(scripts=[...], faults=Faults(lost_rate=0.3))`.
+
+    Raises Misconfigured for a bad secret or scenario, and OSError if the port is taken.
     """
 
     def __init__(
@@ -54,29 +54,28 @@ class Simulator:
         host: str = "127.0.0.1",
         secret: str | None = None,
         *,
-        delay: float = 0.05,
-        retry_base: float = 0.5,
-        max_attempts: int = 10,
-        timeout: float = 5.0,
-        scripts: Sequence[Script] = (),
-        batches: Sequence[BatchPlan] = (),
-        videos: Sequence[VideoPlan] = (),
-        variants: Variants = USUAL,
-        faults: Faults = NO_FAULTS,
+        scenario: Scenario = EMPTY,
+        **parts: Unpack[Parts],
     ) -> None:
+        scenario = scenario.changed(parts)
         self.secret = secret or new_secret()
-        signing.decode_secret(self.secret)  # now, and not when the first event is due
-        plans = Plans(batches=tuple(batches), videos=tuple(videos))
-        self._state = State(scripts=scripts, plans=plans, variants=variants, faults=faults)
+        # Decoded now, and not when the first event is due.
+        key = signing.decode_secret(self.secret)
+        plans = Plans(batches=scenario.batches, videos=scenario.videos)
+        self._state = State(
+            scripts=scenario.scripts,
+            plans=plans,
+            variants=scenario.variants,
+            faults=scenario.faults,
+        )
+        self._scenario = scenario
         self._schedule = Schedule()
-        patience = Patience(retry_base, max_attempts, timeout)
-        self._deliveries = Deliveries(
-            self._schedule, lambda: self._state.dice, self._secrets_of, patience
-        )
-        self._announcer = Announcer(
-            self._deliveries, self._subscribers, lambda: self._state.variants
-        )
-        self._server = _bind(host, port, self._create_app(delay))
+        self.keys = KeyRing()
+        signer = Signer(self._state, self.keys, key)
+        self._deliveries = Deliveries(self._state, self._schedule, signer, scenario.patience)
+        for webhook in scenario.webhooks:
+            self._register(webhook)
+        self._server = _bind(host, port, self._create_app(scenario.delay))
         self._state.url = self.url
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": STOPS_WITHIN}, daemon=True
@@ -87,8 +86,17 @@ class Simulator:
         return f"http://{self._server.host}:{self._server.port}"
 
     @property
+    def jwks_url(self) -> str:
+        return f"{self.url}/.well-known/jwks.json"
+
+    @property
     def attempts(self) -> tuple[Attempt, ...]:
+        """The newest 100,000 deliveries that were tried or lost."""
         return self._deliveries.attempts
+
+    @property
+    def webhooks(self) -> tuple[Webhook, ...]:
+        return self._state.webhooks.values()
 
     @property
     def interactions(self) -> tuple[Interaction, ...]:
@@ -116,12 +124,7 @@ class Simulator:
 
     def subscribe(self, uri: str, secret: str | None = None) -> str:
         """Register *uri* for all that can be subscribed to, and return what signs its events."""
-        secret = secret or new_secret()
-        signing.decode_secret(secret)
-        secrets = (SigningSecret(secret),)
-        webhook = Webhook(webhook_resource_id(), uri, SUBSCRIBABLE, secrets)
-        self._state.webhooks.put(webhook.id, webhook)
-        return secret
+        return self._register(Registered(uri=uri, secret=secret))
 
     def wait_for(self, enough: Callable[[Sequence[Attempt]], bool], timeout: float = 10) -> bool:
         """Whether the attempts were *enough* before *timeout* seconds passed."""
@@ -129,10 +132,12 @@ class Simulator:
 
     def start(self) -> None:
         self._schedule.start()
+        for change in self._scenario.changes:
+            self._schedule.after(change.after, partial(setattr, self, "faults", change.faults))
         self._thread.start()
 
     def stop(self) -> None:
-        self._state.is_closed = True
+        self._state.closing.set()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -152,11 +157,19 @@ class Simulator:
     ) -> None:
         self.stop()
 
+    def _register(self, asked: Registered) -> str:
+        secret = asked.secret or new_secret()
+        webhook = created(asked, SigningSecret(secret))
+        self._state.webhooks.put(webhook.id, webhook)
+        return secret
+
     def _create_app(self, delay: float) -> Flask:
-        state, parts = self._state, (self._state, self._schedule, self._announcer, delay)
+        state, announcer = self._state, self._announcer()
+        parts = (state, self._schedule, announcer, delay)
         app = Flask(__name__)
         app.config["MAX_CONTENT_LENGTH"] = LARGEST_REQUEST
         refusals.install(app)
+        Misbehaviour(state).install(app)
         files = FileRoutes(state.files, lambda: state.variants)
         routes = (
             WebhookRoutes(state, self._deliveries),
@@ -174,24 +187,21 @@ class Simulator:
             for version in ("v1", "v1beta"):
                 name = f"{blueprint.name}-{version}"
                 app.register_blueprint(blueprint, url_prefix=f"{prefix}/{version}", name=name)
-        app.register_blueprint(ControlRoutes(state, self._deliveries).blueprint())
+        app.register_blueprint(ControlRoutes(state, self._deliveries, self.keys).blueprint())
         return app
 
+    def _announcer(self) -> Announcer:
+        state = self._state
+        return Announcer(self._deliveries.send, self._subscribers, lambda: state.variants)
+
     def _subscribers(self, event_type: str) -> list[Target]:
-        # The events' two older names are subscribed to by the newer ones.
+        # The older name of an event is subscribed to by the newer one.
         wanted = "batch.succeeded" if event_type == "batch.completed" else event_type
         return [
             Target(webhook.uri, webhook.id)
             for webhook in self._state.webhooks.values()
             if webhook.state == "enabled" and wanted in webhook.subscribed_events
         ]
-
-    def _secrets_of(self, target: Target) -> list[bytes]:
-        if target.webhook_id is None:
-            return [signing.decode_secret(self.secret)]
-        webhook = self._state.webhooks.find(target.webhook_id)
-        secrets = webhook.secrets if webhook is not None else ()
-        return [signing.decode_secret(secret.text) for secret in secrets if secret.alive]
 
 
 def serve(
@@ -200,14 +210,13 @@ def serve(
     secret: str | None = None,
     *,
     announce: Callable[[Simulator], None] = lambda _: None,
-    scripts: Sequence[Script] = (),
-    faults: Faults = NO_FAULTS,
+    scenario: Scenario = EMPTY,
 ) -> None:
     """Serve until SIGTERM or SIGINT; *announce* is called once it answers."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with Simulator(port, host, secret, scripts=scripts, faults=faults) as simulator:
+    with Simulator(port, host, secret, scenario=scenario) as simulator:
         announce(simulator)
         stop.wait()
 

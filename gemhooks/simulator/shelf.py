@@ -63,6 +63,9 @@ class Shelf(Generic[T]):
         if value is not None:
             self._dropped(value)
 
+    def __len__(self) -> int:
+        return len(self._values)
+
     def values(self) -> tuple[T, ...]:
         with self._lock:
             return tuple(self._values.values())

@@ -10,17 +10,18 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gemhooks.simulator.announcer import WebhookConfig
 from gemhooks.simulator.batch import Batch
 from gemhooks.simulator.clock import interaction_id, rfc3339
 from gemhooks.simulator.faults import Dice, Faults
 from gemhooks.simulator.files import Files
 from gemhooks.simulator.plans import Plans
 from gemhooks.simulator.refusals import Refusal, not_found
+from gemhooks.simulator.rulebook import Rulebook
 from gemhooks.simulator.scripts import Script
 from gemhooks.simulator.shelf import Shelf
 from gemhooks.simulator.variants import Variants
 from gemhooks.simulator.video import Video
+from gemhooks.simulator.webhook_config import WebhookConfig
 
 Step = Mapping[str, Any]
 T = TypeVar("T")
@@ -31,7 +32,7 @@ MOST_WEBHOOKS, MOST_INTERACTIONS, MOST_BATCHES, MOST_VIDEOS = 1_000, 50_000, 5_0
 
 @dataclass(frozen=True)
 class SigningSecret:
-    text: str
+    text: str = field(repr=False)
     expires: float | None = None  # seconds since 1970
 
     @property
@@ -47,6 +48,8 @@ class Webhook:
     secrets: tuple[SigningSecret, ...]
     name: str | None = None
     state: str = "enabled"
+    created: str = field(default_factory=rfc3339)
+    updated: str = field(default_factory=rfc3339)
 
 
 class Request(BaseModel):
@@ -99,7 +102,7 @@ class State:
         self.plans = plans
         self.variants = variants
         self.url = ""  # where it listens, once it does
-        self.is_closed = False
+        self.closing = threading.Event()
         self._lock = threading.Lock()
         self.faults = faults
 
@@ -117,8 +120,15 @@ class State:
         with self._lock:
             self._faults = faults
             self.dice = Dice(faults)
+            self.rulebook = Rulebook(faults.rules, faults.seed)
             self._misses = Counter[str]()
+            self._first_seen: dict[str, float] = {}
             self._limited = 0
+
+    def disable_webhook(self, webhook_id: str) -> None:
+        """As Gemini does with a webhook whose deliveries fail."""
+        with suppress(Refusal):  # deleted meanwhile
+            self.webhooks.change(webhook_id, _disabled)
 
     def limit_rate(self) -> None:
         with self._lock:
@@ -131,10 +141,18 @@ class State:
         """The resource, but the first looks may miss it: a fresh one takes time to show."""
         value = shelf.get(key)
         with self._lock:
-            if self._misses[key] >= self._faults.not_found_first:
+            if self._is_shown(key):
                 return value
             self._misses[key] += 1
         raise not_found(f"Resource {key}")
+
+    def _is_shown(self, key: str) -> bool:
+        if self._misses[key] < self._faults.not_found_first:
+            return False
+        if not self._faults.not_found_for:
+            return True
+        first_seen = self._first_seen.setdefault(key, time.monotonic())
+        return time.monotonic() - first_seen >= self._faults.not_found_for
 
     def finish_interaction(
         self, interaction_id: str, change: Callable[[Interaction], Interaction]
@@ -151,3 +169,9 @@ class State:
         with suppress(Refusal):  # deleted meanwhile
             self.interactions.change(interaction_id, once)
         return changed[0] if changed else None
+
+
+def _disabled(webhook: Webhook) -> Webhook:
+    if webhook.state != "enabled":
+        return webhook
+    return replace(webhook, state="disabled_due_to_failed_deliveries", updated=rfc3339())

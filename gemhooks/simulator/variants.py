@@ -15,6 +15,18 @@ class Variants(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    # Signatures: of a `webhook_config`'s uris, and of webhooks with several secrets.
+    dynamic_scheme: Literal["v1a", "jwt", "v1"] = "v1a"
+    jwt_audience: str = ""  # "" is the uri that is called
+    jwt_claims: Literal["bare", "event", "body_hash"] = "bare"
+    jwks_kids: bool = True
+    signed_with: Literal["all", "newest", "oldest"] = "all"
+
+    # Webhooks.
+    rotation_grace: float = 86_400.0  # seconds; the 24 hours, compressible
+    update_mask: Literal["ignored", "applied"] = "ignored"
+    webhook_times: bool = False  # create_time and update_time
+
     # The envelope of an event.
     type_key: Literal["type", "event_type"] = "type"
     id_at: Literal[

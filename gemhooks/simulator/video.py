@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gemhooks.simulator.announcer import WebhookConfig
 from gemhooks.simulator.clock import alphanumeric
 from gemhooks.simulator.plans import Status, VideoPlan
 from gemhooks.simulator.variants import Variants
+from gemhooks.simulator.webhook_config import WebhookConfig
 
 RESPONSE = "type.googleapis.com/google.ai.generativelanguage.v1beta.PredictLongRunningResponse"
 FILTERED = "The video was filtered, as its plan says."

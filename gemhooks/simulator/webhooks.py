@@ -10,12 +10,12 @@ from flask import Blueprint, request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from gemhooks.simulator.announcer import envelope
-from gemhooks.simulator.clock import webhook_resource_id
-from gemhooks.simulator.deliveries import Deliveries, Target, new_secret
+from gemhooks.simulator.clock import rfc3339, webhook_resource_id
+from gemhooks.simulator.deliveries import Deliveries
 from gemhooks.simulator.paging import page
+from gemhooks.simulator.signatures import Target, new_secret
 from gemhooks.simulator.state import SigningSecret, State, Webhook
 
-DAY = 86_400
 SUBSCRIBABLE = (
     "batch.succeeded",
     "batch.expired",
@@ -61,10 +61,6 @@ class Rotation(BaseModel):
         "revoke_previous_secrets_after_h24", "revoke_previous_secrets_immediately"
     ] = "revoke_previous_secrets_after_h24"
 
-    @property
-    def grace(self) -> float:
-        return DAY if self.revocation_behavior.endswith("h24") else 0
-
 
 class WebhookRoutes:
     def __init__(self, state: State, deliveries: Deliveries) -> None:
@@ -84,24 +80,27 @@ class WebhookRoutes:
     def create_webhook(self) -> dict[str, Any]:
         asked = WebhookInput.model_validate(request.get_json())
         secret = new_secret()
-        secrets = (SigningSecret(secret),)
-        webhook = Webhook(webhook_resource_id(), secrets=secrets, **dict(asked))
+        webhook = created(asked, SigningSecret(secret))
         self._state.webhooks.put(webhook.id, webhook)
-        return resource(webhook) | {"new_signing_secret": secret}
+        return self._show(webhook) | {"new_signing_secret": secret}
 
     def list_webhooks(self) -> dict[str, Any]:
-        answer, token = page("webhooks", self._state.webhooks.values(), resource)
+        answer, token = page("webhooks", self._state.webhooks.values(), self._show)
         return answer | ({"next_page_token": token} if token else {})
 
     def get_webhook(self, webhook_id: str) -> dict[str, Any]:
-        return resource(self._state.webhooks.get(webhook_id))
+        return self._show(self._state.webhooks.get(webhook_id))
 
     def update_webhook(self, webhook_id: str) -> dict[str, Any]:
         # As seen live: update_mask is ignored, exactly the fields of the body are applied.
         asked = WebhookUpdate.model_validate(request.get_json())
-        fields = {name: getattr(asked, name) for name in asked.model_fields_set}
+        names = asked.model_fields_set
+        mask = request.args.get("update_mask")
+        if mask and self._state.variants.update_mask == "applied":
+            names = names & {name.strip() for name in mask.split(",")}
+        fields = {name: getattr(asked, name) for name in names} | {"updated": rfc3339()}
         changed = self._state.webhooks.change(webhook_id, lambda hook: replace(hook, **fields))
-        return resource(changed)
+        return self._show(changed)
 
     def delete_webhook(self, webhook_id: str) -> dict[str, Any]:
         self._state.webhooks.remove(webhook_id)
@@ -116,14 +115,30 @@ class WebhookRoutes:
 
     def rotate(self, webhook_id: str) -> dict[str, Any]:
         asked = Rotation.model_validate(request.get_json(silent=True) or {})
-        secret, until = new_secret(), time.time() + asked.grace
+        at_once = asked.revocation_behavior.endswith("immediately")
+        grace = 0.0 if at_once else self._state.variants.rotation_grace
+        secret, until = new_secret(), time.time() + grace
 
         def rotated(hook: Webhook) -> Webhook:
             older = expiring(hook.secrets, until)
-            return replace(hook, secrets=(SigningSecret(secret), *older))
+            return replace(hook, secrets=(SigningSecret(secret), *older), updated=rfc3339())
 
         self._state.webhooks.change(webhook_id, rotated)
         return {"secret": secret}
+
+    def _show(self, webhook: Webhook) -> dict[str, Any]:
+        if not self._state.variants.webhook_times:  # as seen live
+            return resource(webhook)
+        return resource(webhook) | {
+            "create_time": webhook.created,
+            "update_time": webhook.updated,
+        }
+
+
+def created(asked: WebhookInput, secret: SigningSecret) -> Webhook:
+    return Webhook(
+        webhook_resource_id(), asked.uri, asked.subscribed_events, (secret,), name=asked.name
+    )
 
 
 def expiring(secrets: Sequence[SigningSecret], at: float) -> list[SigningSecret]:
