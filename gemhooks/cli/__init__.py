@@ -6,7 +6,18 @@ from typing import Annotated
 import typer
 
 from gemhooks import entry
-from gemhooks.cli import calls, demo, dlq, interactions, jobs, run, simulate, trigger, webhook
+from gemhooks.cli import (
+    calls,
+    demo,
+    dlq,
+    doctor,
+    interactions,
+    jobs,
+    run,
+    simulate,
+    trigger,
+    webhook,
+)
 
 app = typer.Typer(
     name="gemhooks",
@@ -45,6 +56,7 @@ app.add_typer(calls.app, name="calls")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(interactions.app, name="interactions")
 app.add_typer(jobs.app, name="jobs")
+app.command("doctor")(doctor.doctor)
 app.add_typer(webhook.app, name="webhook")
 
 

@@ -279,4 +279,9 @@ def read(properties: str, body: bytes) -> tuple[Message, dict[str, str | int]]:
     return message, headers
 
 
+def depths(db: sqlite3.Connection) -> dict[str, int]:
+    """How many messages each queue has that has any: ready, waiting and taken."""
+    return dict(db.execute("SELECT queue, count(*) FROM messages GROUP BY queue"))
+
+
 Work = Callable[[sqlite3.Connection], object]

@@ -1,9 +1,7 @@
 """What the commands of the group share: the way to Gemini, and how a webhook is shown."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -45,7 +43,12 @@ ReceiverOption = Annotated[
 @contextmanager
 def webhooks() -> Iterator[Webhooks]:
     """Gemini's webhooks, with the key and the address of the settings."""
-    settings = Settings.from_env()
+    with opened(Settings.from_env()) as api:
+        yield api
+
+
+@contextmanager
+def opened(settings: Settings) -> Iterator[Webhooks]:
     gemini = Gemini(
         settings.gemini_api_key.get_secret_value(),
         base_url=settings.gemini_base_url,
@@ -71,9 +74,8 @@ def saving_place(save_to: str) -> SecretPlace:
 
 def held_secrets(settings: Settings) -> tuple[Held, ...]:
     """The secrets that this machine's settings name, without the secrets themselves."""
-    path = os.environ.get(SECRET_FILE, "")
-    if path:
-        return SecretPlace(Path(path)).held()
+    if settings.webhook_secret_path:
+        return SecretPlace(settings.webhook_secret_path).held()
     text = settings.webhook_secret.get_secret_value()
     return tuple(Held.of(each) for each in keys.read_secrets(text, None)) if text else ()
 

@@ -24,11 +24,20 @@ def queues(url: str, parameters: pika.URLParameters) -> dict[str, Arguments]:
 
     Raises Misconfigured, Unavailable where the API can't be asked.
     """
+    return _arguments(url, parameters, "queues")
+
+
+def exchanges(url: str, parameters: pika.URLParameters) -> dict[str, Arguments]:
+    """Name and arguments of each exchange; otherwise as :func:`queues`."""
+    return _arguments(url, parameters, "exchanges")
+
+
+def _arguments(url: str, parameters: pika.URLParameters, kind: str) -> dict[str, Arguments]:
     if urlsplit(url).scheme not in ("http", "https"):
         raise Misconfigured(f"{VARIABLE} must begin with http:// or https://.")
     vhost = quote(parameters.virtual_host, safe="")
     request = urllib.request.Request(  # noqa: S310 - the scheme was looked at
-        f"{url.rstrip('/')}/api/queues/{vhost}?columns=name,arguments",
+        f"{url.rstrip('/')}/api/{kind}/{vhost}?columns=name,arguments",
         headers={"Authorization": _credentials(parameters)},
     )
     try:
