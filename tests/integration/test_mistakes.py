@@ -43,6 +43,8 @@ def assert_one_sentence(ended: subprocess.CompletedProcess[str], *words: str) ->
         (("receiver",), {"GEMINI_WEBHOOK_SECRET": "whsec_"}, ("secret", "empty")),
         (("receiver",), {"GEMINI_WEBHOOK_SECRET": f"{SECRET} whsec_"}, ("secret", "empty")),
         (("receiver",), {"GEMINI_WEBHOOK_SECRET": "changeme"}, ("secret",)),
+        (("receiver",), {"GEMINI_WEBHOOK_SECRET_FILE": "/nowhere"}, ("/nowhere",)),
+        (("receiver",), {"GEMHOOKS_SCHEMES": "v1,v1a"}, ("GEMHOOKS_PATH_TOKENS",)),
         (("receiver",), {"GEMHOOKS_BROKER_URL": "kafka://x"}, ("GEMHOOKS_BROKER_URL",)),
         (("workers",), {"GEMINI_API_KEY": ""}, ("GEMINI_API_KEY",)),
         (("workers",), {"GEMHOOKS_DATABASE_URL": "mongodb://x"}, ("GEMHOOKS_DATABASE_URL",)),

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -461,6 +462,48 @@ def test_a1_22_a_wrong_secret_is_counted_apart_and_mended_without_a_restart(
     assert refused == {401}
     assert site.failures("mismatch") >= 50
     assert site.failures("too_old") == 0
+
+
+def test_a_secret_is_changed_under_load_without_a_single_refusal(tmp_path: Path) -> None:
+    new = "whsec_" + base64.b64encode(b"the new secret, of 32 bytes too!").decode()
+    file, signing = tmp_path / "secret", [SECRET]
+    statuses, is_over = list[int](), threading.Event()
+    file.write_text(SECRET)
+
+    def send(site: Site) -> None:
+        while not is_over.is_set():
+            statuses.append(post(site, signed(BODY, secret=signing[0]), path=PATH))
+
+    def replace_by(text: str) -> None:
+        (tmp_path / "next").write_text(text)
+        (tmp_path / "next").rename(file)
+
+    with served(env={"GEMINI_WEBHOOK_SECRET_FILE": str(file)}) as under:
+        sender = threading.Thread(target=send, args=(under,))
+        sender.start()
+        replace_by(f"{SECRET}\n{new}\n")
+        wait_until(lambda: len(key_samples(under)) == 2, "both count")
+        signing[0] = new
+        count = len(statuses)
+        wait_until(lambda: len(statuses) > count + 1, "what was signed before has arrived")
+        replace_by(new)
+        wait_until(lambda: len(key_samples(under)) == 1, "one counts")
+        is_over.set()
+        sender.join()
+        retired = post(under, signed(BODY), path=PATH)
+
+    assert set(statuses) == {204}
+    assert retired == 401
+
+
+def key_samples(site: Site) -> list[str]:
+    """The fingerprints of the keys in use, as the metrics tell them."""
+    return [
+        sample.labels["key"]
+        for metric in site.registry.collect()
+        for sample in metric.samples
+        if sample.name == "gemhooks_webhook_key_info"
+    ]
 
 
 def test_a1_23_all_refusals_look_the_same_and_the_log_says_why(site: Site) -> None:

@@ -262,6 +262,35 @@ def test_a_client_that_only_stops_sending_still_gets_its_answer() -> None:
         assert status_of(read_to_end(client)) == 503
 
 
+def test_at_the_end_a_request_on_its_way_is_answered_and_closes_its_connection() -> None:
+    with served(limits=Limits(last_call=10), grace=20) as site, site.connect() as client:
+        client.sendall(request())
+        read_answer(client)
+        site.server.should_exit = True
+        wait_until(lambda: not is_open(site.port), "the port is closed")
+
+        client.sendall(request())
+        answer = read_to_end(client)
+
+    assert status_of(answer) == 204
+    assert b"connection: close" in answer
+    assert len(site.publisher.messages) == 2
+
+
+def test_at_the_end_a_connection_that_says_nothing_is_closed() -> None:
+    with served(limits=Limits(last_call=0.1), grace=20) as site, site.connect() as client:
+        client.sendall(request())
+        read_answer(client)
+        site.server.should_exit = True
+
+        assert read_to_end(client) == b""
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def test_the_published_are_those_that_were_signed(site: Site) -> None:
     assert site.status(request()) == 204
     assert site.status(request(headers=signed(BODY + b" "))) == 401

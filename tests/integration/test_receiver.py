@@ -1,0 +1,283 @@
+"""The receiver as a process in front of RabbitMQ: what it answers while things go wrong."""
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import pika
+import pytest
+
+from gemhooks import topology
+from tests.integration.processes import answers, eventually, free_port, is_ready, process
+from tests.receiver.serving import BODY, PATH, SECRET, read_answer, request, signed, status_of
+from tests.services.proxy import Proxy, Way
+from tests.services.rabbitmq import RabbitNode
+
+CLIENTS = 8
+
+
+@dataclass
+class Running:
+    """A receiver that runs."""
+
+    port: int
+    admin: int
+    child: subprocess.Popen[bytes]
+    log: Path
+
+    def post(self, webhook_id: str = "msg_1") -> int:
+        """The status of one webhook on a connection of its own."""
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            client.request("POST", PATH, BODY, signed(BODY, webhook_id))
+            return client.getresponse().status
+        finally:
+            client.close()
+
+    def health(self) -> tuple[int, int, int, int]:
+        """Alive and ready, on the public port and on the other."""
+        both = (self.port, self.admin)
+        live, ready = (
+            [answers(f"http://127.0.0.1:{port}/{name}") for port in both]
+            for name in ("livez", "readyz")
+        )
+        return (live[0], live[1], ready[0], ready[1])
+
+    def reasons(self) -> set[str]:
+        """Why requests were not published."""
+        lines = [json.loads(line) for line in self.log.read_text().splitlines()]
+        return {line["reason"] for line in lines if line.get("outcome") == "publish_failed"}
+
+
+@contextmanager
+def running(url: str, folder: Path, **env: str) -> Iterator[Running]:
+    port, admin, log = free_port(), free_port(), folder / "receiver.log"
+    given = {
+        "GEMHOOKS_BROKER_URL": url,
+        "GEMINI_WEBHOOK_SECRET": SECRET,
+        "GEMHOOKS_PORT": str(port),
+        "GEMHOOKS_ADMIN_PORT": str(admin),
+        "GEMHOOKS_PUBLISH_TIMEOUT": "1",
+        **env,
+    }
+    with process("receiver", log=log, env=given) as child:
+        eventually(is_ready(admin), why="the receiver is ready")
+        yield Running(port, admin, child, log)
+
+
+def through(url: str, proxy: Proxy) -> str:
+    """The URL of the same broker, by way of *proxy*."""
+    parts = urlsplit(url)
+    place = f"{parts.username}:{parts.password}@127.0.0.1:{proxy.port}"
+    return urlunsplit(parts._replace(netloc=place))
+
+
+@pytest.fixture
+def proxy(amqp_url: str) -> Iterator[Proxy]:
+    with Proxy(urlsplit(amqp_url).port or 5672) as proxy:
+        yield proxy
+
+
+def queued_ids(amqp_url: str) -> list[str]:
+    """The ids of all messages that lie in queues of ours."""
+    connection = pika.BlockingConnection(pika.URLParameters(amqp_url))
+    try:
+        channel, found = connection.channel(), []
+        for name in [*(each.name for each in topology.BUILT_IN), topology.UNROUTED]:
+            while True:
+                method, properties, _ = channel.basic_get(name, auto_ack=True)
+                if method is None or properties is None:
+                    break
+                found.append(str(properties.message_id))
+        return found
+    finally:
+        connection.close()
+
+
+# -- the broker is away, silent or full
+
+
+def test_while_the_broker_is_away_it_answers_503_and_recovers_by_itself(
+    amqp_url: str, proxy: Proxy, tmp_path: Path
+) -> None:
+    with running(through(amqp_url, proxy), tmp_path) as receiver:
+        assert receiver.post() == 204
+        proxy.refusing = True
+        proxy.cut()
+        eventually(lambda: receiver.post() == 503, why="the cut is felt")
+
+        assert receiver.health() == (200, 200, 503, 503)
+        proxy.refusing = False
+        eventually(lambda: receiver.post() == 204, why="it connects again")
+        assert receiver.health() == (200, 200, 200, 200)
+    assert receiver.reasons() <= {"disconnected"}
+
+
+@pytest.mark.parametrize("way", list(Way))
+def test_while_confirms_do_not_come_it_answers_503_and_recovers_by_itself(
+    amqp_url: str, proxy: Proxy, tmp_path: Path, way: Way
+) -> None:
+    with running(through(amqp_url, proxy), tmp_path) as receiver:
+        proxy.silent = frozenset({way})
+
+        assert receiver.post("msg_lost") == 503
+        assert receiver.health()[:2] == (200, 200)
+        proxy.silent = frozenset()
+        eventually(lambda: receiver.post("msg_kept") == 204, why="confirms come again")
+    assert receiver.reasons() <= {"timeout", "disconnected"}
+    assert "msg_kept" in queued_ids(amqp_url)
+
+
+def test_while_the_broker_has_no_memory_it_answers_503_and_recovers_by_itself(
+    own_node: RabbitNode, tmp_path: Path
+) -> None:
+    own_node.start()
+    with own_node.vhost() as url, running(url, tmp_path) as receiver:
+        assert receiver.post() == 204
+        own_node.ctl("set_vm_memory_high_watermark", "0.00001")
+        try:
+            eventually(lambda: receiver.post() == 503, why="the alarm is felt")
+            assert receiver.post() == 503
+            assert receiver.health() == (200, 200, 503, 503)
+        finally:
+            own_node.ctl("set_vm_memory_high_watermark", "0.4")
+        eventually(lambda: receiver.post() == 204, why="the alarm is over")
+    assert receiver.reasons() <= {"blocked", "timeout"}
+
+
+# -- the end
+
+
+@dataclass
+class Load:
+    """Clients that post on connections of their own until they are told that one is the last."""
+
+    receiver: Running
+    answers: dict[str, int] = field(default_factory=dict)
+    resets: list[str] = field(default_factory=list)
+    is_over: threading.Event = field(default_factory=threading.Event)
+
+    def client(self, name: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self.receiver.port, timeout=30)
+        number = 0
+        while not self.is_over.is_set():
+            number += 1
+            webhook_id = f"msg_{name}_{number}"
+            try:
+                connection.request("POST", PATH, BODY, signed(BODY, webhook_id))
+                answer = connection.getresponse()
+                answer.read()
+            except (OSError, http.client.HTTPException) as error:
+                self.resets.append(repr(error))
+                break
+            self.answers[webhook_id] = answer.status
+            if answer.will_close:
+                break
+        connection.close()
+
+
+@contextmanager
+def load(receiver: Running) -> Iterator[Load]:
+    under = Load(receiver)
+    threads = [threading.Thread(target=under.client, args=(n,)) for n in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: len(under.answers) > 20 * CLIENTS, why="requests are answered")
+    try:
+        yield under
+    finally:
+        for thread in threads:
+            thread.join(30)
+        under.is_over.set()
+
+
+@pytest.mark.parametrize("delay", ["0", "1s"])
+def test_at_the_end_every_2xx_is_in_the_queue_and_nobody_is_reset(
+    amqp_url: str, tmp_path: Path, delay: str
+) -> None:
+    with running(amqp_url, tmp_path, GEMHOOKS_DRAIN_DELAY=delay) as receiver:
+        with load(receiver) as under:
+            receiver.child.send_signal(signal.SIGTERM)
+        code = receiver.child.wait(30)
+    accepted = {name for name, status in under.answers.items() if status == 204}
+
+    assert (code, under.resets) == (0, [])
+    assert set(under.answers.values()) <= {204, 503}
+    assert len(accepted) > 20 * CLIENTS
+    assert accepted <= set(queued_ids(amqp_url))
+    assert "Traceback" not in receiver.log.read_text()
+
+
+def test_readiness_falls_first_and_whoever_comes_meanwhile_is_still_served(
+    amqp_url: str, tmp_path: Path
+) -> None:
+    with running(amqp_url, tmp_path, GEMHOOKS_DRAIN_DELAY="3s") as receiver:
+        receiver.child.send_signal(signal.SIGTERM)
+        eventually(lambda: receiver.health()[2:] == (503, 503), why="readiness falls")
+
+        assert receiver.post() == 204
+        assert receiver.child.wait(30) == 0
+
+
+def half_a_request(receiver: Running) -> bytes:
+    return request(headers=signed(BODY))[:-1]
+
+
+def test_what_is_half_sent_is_refused_when_the_grace_is_over(amqp_url: str, tmp_path: Path) -> None:
+    with running(amqp_url, tmp_path, GEMHOOKS_GRACE="1s") as receiver:
+        with socket.create_connection(("127.0.0.1", receiver.port), timeout=30) as client:
+            client.sendall(half_a_request(receiver))
+            receiver.child.send_signal(signal.SIGTERM)
+
+            assert status_of(read_answer(client)) == 503
+        assert receiver.child.wait(30) == 0
+
+
+def test_a_second_signal_ends_it_at_once(amqp_url: str, proxy: Proxy, tmp_path: Path) -> None:
+    env = {"GEMHOOKS_PUBLISH_TIMEOUT": "60", "GEMHOOKS_GRACE": "60"}
+    with running(through(amqp_url, proxy), tmp_path, **env) as receiver:
+        proxy.silent = frozenset({Way.UP})
+        waiting = threading.Thread(target=lambda: _post_quietly(receiver))
+        waiting.start()
+        receiver.child.send_signal(signal.SIGTERM)
+        eventually(lambda: answers(f"http://127.0.0.1:{receiver.admin}/readyz") == 503)
+        receiver.child.send_signal(signal.SIGTERM)
+
+        assert receiver.child.wait(10) == 128 + signal.SIGTERM
+        waiting.join(30)
+
+
+def _post_quietly(receiver: Running) -> None:
+    with suppress(OSError, http.client.HTTPException):
+        receiver.post()
+
+
+# -- logs
+
+
+def test_no_line_at_any_level_holds_a_secret_a_token_or_a_body(
+    amqp_url: str, tmp_path: Path
+) -> None:
+    token = "a-token-that-nobody-guesses"
+    env = {"GEMHOOKS_PATH_TOKENS": token, "GEMHOOKS_LOG_LEVEL": "debug"}
+    with running(amqp_url, tmp_path, **env) as receiver:
+        receiver.post()
+        for path in (f"{PATH}/{token}", f"{PATH}/{token}x"):
+            client = http.client.HTTPConnection("127.0.0.1", receiver.port, timeout=30)
+            client.request("POST", path, BODY, {**signed(BODY), "Authorization": "Bearer hush"})
+            client.getresponse()
+            client.close()
+    said = receiver.log.read_text()
+
+    assert len([line for line in said.splitlines() if "webhook_received" in line]) == 3
+    assert "published" in said
+    for hidden in (token, SECRET[6:], "int_1", "hush", signed(BODY)["webhook-signature"]):
+        assert hidden not in said
