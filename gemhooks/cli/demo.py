@@ -10,20 +10,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
 
 from gemhooks.cli import children
 from gemhooks.cli.children import Children, Line, Program
-from gemhooks.cli.tables import Format, show
+from gemhooks.cli.demo_outcome import CONVERSATIONS, Conversation, chains, report, short
 from gemhooks.errors import Unavailable
 
-QUESTIONS = ("What is a webhook?", "Why sign one?", "Who sends it again?")
+if TYPE_CHECKING:  # slow to import, and --help is not
+    from gemhooks.jobs import Starter
+    from gemhooks.ledger import Ledgers
+    from gemhooks.simulator import Script
+
 START_TIMEOUT = 60.0  # seconds; a cold machine compiles bytecode first
 EVENTS_TIMEOUT = 60.0
-COLUMNS = ("interaction", "question", "status", "result")
+ANSWERS = sum(each.ends == "completed" for each in CONVERSATIONS)  # that the consumer will take
 
 
 @dataclass
@@ -33,37 +37,62 @@ class Demo:
     folder: Path
     port: int
     admin_ports: tuple[int, int, int]
-    questions: dict[str, str] = field(default_factory=dict)  # by interaction id
-    fetched: set[str] = field(default_factory=set)
+    started: dict[str, Conversation] = field(default_factory=dict)  # by its first interaction
     answered: int = 0
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/webhooks/gemini"
 
-    @property
-    def is_over(self) -> bool:
-        return len(self.fetched) >= len(QUESTIONS) and self.answered >= len(QUESTIONS)
+    def is_over(self, ledgers: "Ledgers") -> bool:
+        """Whether every conversation has ended and the consumer has had every answer."""
+        if self.answered < ANSWERS:
+            return False
+        return all(chain.has_ended for chain in chains(ledgers, self.started))
 
 
 def demo(
     *,
     keep: Annotated[bool, typer.Option("--keep", help="leave it running until Ctrl-C")] = False,
 ) -> None:
-    """See the whole way: ask, be called back, verify, queue, fetch, store, consume."""
-    from gemhooks.simulator.server import Simulator  # noqa: PLC0415 - an extra, imported late
+    """See the whole way: ask, be called back, verify, queue, run functions, fetch, consume.
+
+    One interaction completes, one asks for two functions at once, one fails.
+    """
+    from gemhooks.simulator import Simulator  # noqa: PLC0415 - an extra, imported late
 
     # Without this, SIGTERM would leave the children behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     started = time.monotonic()
     this = Demo(new_folder(), free_port(), (free_port(), free_port(), free_port()))
-    with Simulator(delay=0.3) as simulator, running_children(this, simulator) as running:
-        watch_until(running, lambda: all(map(is_ready, this.admin_ports)), START_TIMEOUT, this)
-        ask(this, simulator)
-        watch_until(running, lambda: this.is_over, EVENTS_TIMEOUT, this)
-        report(this, time.monotonic() - started)
-        if keep:
-            keep_running(this, simulator, running)
+    typer.echo("starting   simulator, receiver, workers and a consumer ...")
+    with Simulator(delay=0.1, scripts=scripts()) as simulator:
+        env = environment(this, simulator.url, simulator.subscribe(this.url))
+        with running_children(this, env) as running, starter(env) as start:
+            watch_until(running, lambda: all(map(is_ready, this.admin_ports)), START_TIMEOUT, this)
+            ask(this, start)
+            ledgers = start.register.ledgers
+            watch_until(running, lambda: this.is_over(ledgers), EVENTS_TIMEOUT, this)
+            report(chains(ledgers, this.started), this.folder / "results")
+            typer.echo(f"all in {this.folder}\ndone in {time.monotonic() - started:.1f} s")
+            if keep:
+                keep_running(this, simulator.url, env["GEMINI_WEBHOOK_SECRET"], running)
+
+
+def scripts() -> "list[Script]":
+    """What the simulated model does with the questions."""
+    from gemhooks.simulator import Call, CallFunctions, Fail, Say, Script  # noqa: PLC0415 - see demo
+
+    table = {"restaurant": "Steirereck", "people": 2}
+    calls = (
+        Call(name="get_weather", arguments={"city": "Vienna"}),
+        Call(name="book_table", arguments=table),
+    )
+    answer = Say(text="Clear skies, and your table is booked.")
+    return [
+        Script(when="weather", turns=(CallFunctions(calls=calls), answer)),
+        Script(when="break", turns=(Fail(message="It broke, as it was asked to."),)),
+    ]
 
 
 def new_folder() -> Path:
@@ -82,40 +111,14 @@ def free_port() -> int:
         return port
 
 
-@contextmanager
-def running_children(this: Demo, simulator: Any) -> Iterator[Children]:
-    """Receiver, built-in workers and the example consumer, stopped at the end."""
-    running = Children()
-    secret = subscribe(this, simulator)
-    try:
-        for program in programs(this, simulator.url, secret):
-            running.start(program)
-        yield running
-    finally:
-        running.stop()
-
-
-def subscribe(this: Demo, simulator: Any) -> str:
-    """Create the webhook through Google's own client; returns its signing secret."""
-    with client(simulator.url) as gemini:
-        webhook = gemini.webhooks.create(
-            uri=this.url,
-            subscribed_events=[
-                "interaction.completed",
-                "interaction.failed",
-                "interaction.requires_action",
-            ],
-            name="demo",
-        )
-    return str(webhook.new_signing_secret)
-
-
-def programs(this: Demo, gemini_url: str, secret: str) -> list[Program]:
-    common = {
+def environment(this: Demo, gemini_url: str, secret: str) -> dict[str, str]:
+    """What every part of the demo is told."""
+    return {
         "GEMHOOKS_BROKER_URL": f"sqlite:///{this.folder}/queue.db",
         "GEMHOOKS_DATABASE_URL": f"sqlite:///{this.folder}/ledger.db",
         "GEMHOOKS_RESULTS_URL": f"{this.folder}/results",
         "GEMHOOKS_GEMINI_BASE_URL": gemini_url,
+        "GEMHOOKS_FUNCTIONS": "examples.tools:functions",
         "GEMINI_API_KEY": "demo",
         "GEMINI_WEBHOOK_SECRET": secret,
         "GEMHOOKS_HOST": "127.0.0.1",
@@ -124,8 +127,23 @@ def programs(this: Demo, gemini_url: str, secret: str) -> list[Program]:
         "GEMHOOKS_LOG_LEVEL": "info",
         "PYTHONUNBUFFERED": "1",
     }
+
+
+@contextmanager
+def running_children(this: Demo, env: dict[str, str]) -> Iterator[Children]:
+    """Receiver, built-in workers and the example consumer, stopped at the end."""
+    running = Children()
+    try:
+        for program in programs(this, env):
+            running.start(program)
+        yield running
+    finally:
+        running.stop()
+
+
+def programs(this: Demo, env: dict[str, str]) -> list[Program]:
     example = str(children.clone() / "examples")
-    one, two, three = ({**common, "GEMHOOKS_ADMIN_PORT": str(each)} for each in this.admin_ports)
+    one, two, three = ({**env, "GEMHOOKS_ADMIN_PORT": str(each)} for each in this.admin_ports)
     return [
         Program("receiver", "receiver", env=one),
         Program("workers", "workers", env=two),
@@ -138,10 +156,15 @@ def programs(this: Demo, gemini_url: str, secret: str) -> list[Program]:
     ]
 
 
-def client(url: str) -> Any:
-    from gemhooks.gemini import official_client  # noqa: PLC0415 - google.genai takes a second
+@contextmanager
+def starter(env: dict[str, str]) -> "Iterator[Starter]":
+    """What starts interactions; imported while the children start, since it takes a second."""
+    from gemhooks import jobs  # noqa: PLC0415 - see above
+    from gemhooks.settings import Settings  # noqa: PLC0415
 
-    return official_client("demo", base_url=url)
+    settings = Settings.from_env({name: env[name] for name in env if name.startswith("GEM")})
+    with jobs.connect(settings) as start:
+        yield start
 
 
 def is_ready(port: int) -> bool:
@@ -152,15 +175,12 @@ def is_ready(port: int) -> bool:
     return False
 
 
-def ask(this: Demo, simulator: Any) -> None:
-    """Start interactions through Google's own client; Gemini will call back."""
-    with client(simulator.url) as gemini:
-        for question in QUESTIONS:
-            interaction = gemini.interactions.create(
-                model="gemini-3.8-flash", input=question, background=True
-            )
-            this.questions[str(interaction.id)] = question
-            typer.echo(f"asked      {str(interaction.id)[:16]}... {question}")
+def ask(this: Demo, start: "Starter") -> None:
+    """Start interactions as an application would; Gemini will call back."""
+    for each in CONVERSATIONS:
+        job = start.interaction(model="gemini-3.8-flash", input=each.question)
+        this.started[job.id] = each
+        typer.echo(f"asked      {short(job.id)} {each.question}")
 
 
 def watch_until(running: Children, is_over: Any, seconds: float, this: Demo) -> None:
@@ -192,50 +212,24 @@ def show_line(this: Demo, line: Line) -> None:
 
 def event_line(name: str, said: dict[str, Any]) -> str:
     place = said.get("queue") or "-"
+    outcome = said.get("reason") or said.get("outcome", "")
     return (
-        f"{name:<10} {said.get('event_type', ''):<22} {said.get('webhook_id', '')[:16]:<16}"
-        f" {place:<22} {said.get('outcome', ''):<10} {said.get('milliseconds', 0):>7} ms"
+        f"{name:<10} {said.get('event_type', ''):<27} {said.get('webhook_id', '')[:16]:<16}"
+        f" {place:<22} {outcome:<12} {said.get('milliseconds', 0):>7} ms"
     )
 
 
 def note(this: Demo, said: dict[str, Any]) -> None:
-    if said["event"] != "message_handled" or said.get("outcome") != "done":
-        return
-    if said.get("queue") == "gemhooks.interactions":
-        this.fetched.add(str(said.get("webhook_id")))
-    elif said.get("queue") == "gemhooks.answers":
+    if said.get("queue") == "gemhooks.answers" and said.get("outcome") == "done":
         this.answered += 1
 
 
-def report(this: Demo, seconds: float) -> None:
-    """A short table of what came out, and where it lies."""
-    folder = this.folder / "results" / "interactions"
-    rows = []
-    for interaction, question in this.questions.items():
-        path = folder / f"{interaction}.json"
-        stored = orjson.loads(path.read_bytes()) if path.is_file() else {}
-        result = path.name if stored else "missing"
-        rows.append(
-            {
-                "interaction": interaction[:16] + "...",
-                "question": question,
-                "status": stored.get("status", "missing"),
-                "result": result[:20] + "...",
-            }
-        )
-    show(rows, COLUMNS, Format.TABLE)
-    typer.echo(f"results in {folder}\ndone in {seconds:.1f} s")
-    if any(row["status"] != "completed" for row in rows):
-        raise Unavailable("not every interaction came out completed; see the lines above.")
-
-
-def keep_running(this: Demo, simulator: Any, running: Children) -> None:
+def keep_running(this: Demo, simulator_url: str, secret: str, running: Children) -> None:
     """Print where everything is, then go on showing events until Ctrl-C."""
-    secret = programs_secret(running)
     typer.echo(
         f"\nreceiver   {this.url}\n"
         f"metrics    http://127.0.0.1:{this.admin_ports[0]}/metrics\n"
-        f"simulator  {simulator.url}\n"
+        f"simulator  {simulator_url}\n"
         f"try        GEMINI_WEBHOOK_SECRET={shlex.quote(secret)} {shlex.quote(sys.argv[0])}"
         f" trigger interaction.failed --to {this.url}\n"
         "Ctrl-C ends it."
@@ -244,7 +238,3 @@ def keep_running(this: Demo, simulator: Any, running: Children) -> None:
         while True:
             for line in children.wait_for(running, (), 0.5):
                 show_line(this, line)
-
-
-def programs_secret(running: Children) -> str:
-    return running.programs["receiver"].env["GEMINI_WEBHOOK_SECRET"]
