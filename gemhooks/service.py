@@ -77,8 +77,7 @@ class Service:
             schedule=self.settings.retry_schedule,
             alone=self._alone,
         )
-        # Twice the threads: one message each in work, one each at hand.
-        prefetch = 2 * self.settings.concurrency
+        prefetch = self.settings.prefetch or 2 * self.settings.concurrency
         subscriber = self.broker.consume(
             subscription.queue, partial(self._take, runner), prefetch=prefetch
         )
