@@ -34,7 +34,7 @@ SECRET = "whsec_" + "YmVuY2htYXJrLW9ubHktbm90LWEtc2VjcmV0"
 OURS = "gemhooks"
 PLAIN = "plain 204"
 QUEUE = "bench-peers"
-GUNICORN = ("gunicorn", "--worker-class", "gthread", "--threads", "32", "--log-level", "error")
+GUNICORN = ("gunicorn", "--worker-class", "gthread", "--threads", "32")
 console = Console()
 
 
@@ -59,7 +59,7 @@ class Run:
 
 def commands(port: int) -> Mapping[str, list[str]]:
     """How each is started, by name."""
-    uvicorn = ("--host", "127.0.0.1", "--port", str(port), "--log-level", "error")
+    uvicorn = ("--host", "127.0.0.1", "--port", str(port))
     bind = ("--bind", f"127.0.0.1:{port}")
     return {
         OURS: ours("receiver"),

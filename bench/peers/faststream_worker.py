@@ -4,8 +4,7 @@ import os
 from typing import Any
 
 from faststream import FastStream
-from faststream.rabbit import QueueType, RabbitBroker, RabbitQueue
-from faststream.rabbit import Channel
+from faststream.rabbit import Channel, QueueType, RabbitBroker, RabbitQueue
 from pydantic import BaseModel
 
 from bench.peers.counting import Count, Delays
@@ -13,9 +12,8 @@ from bench.peers.counting import Count, Delays
 broker = RabbitBroker(
     os.environ["AMQP_URL"],
     default_channel=Channel(prefetch_count=int(os.environ["PREFETCH"])),
-    logger=None,
 )
-app = FastStream(broker, logger=None)
+app = FastStream(broker)
 count, delays = Count(), Delays()
 timed = os.environ.get("TIMED") == "1"
 
