@@ -62,7 +62,9 @@ def dramatiq(queue: str) -> Callable[[int], Content]:
 
 
 class _Filler:
-    def __init__(self, amqp_url: str, queue: str, count: int, make: Callable[[int], Content]):
+    def __init__(
+        self, amqp_url: str, queue: str, count: int, make: Callable[[int], Content]
+    ) -> None:
         self._queue, self._count, self._make = queue, count, make
         self._published = self._confirmed = 0
         self.connection = SelectConnection(

@@ -103,12 +103,16 @@ def main() -> None:
     options = _options()
     folder = Path(tempfile.mkdtemp(prefix="gemhooks-bench-"))
     try:
-        with RabbitNode() as broker, broker.vhost() as amqp_url, PostgresServer() as server:
-            with server.database() as postgres_url:
-                place = Place(amqp_url, postgres_url, folder)
-                runs = measure(place, options)
-                delays = latencies(place, options.latency_seconds)
-                idle = idle_memory(place)
+        with (
+            RabbitNode() as broker,
+            broker.vhost() as amqp_url,
+            PostgresServer() as server,
+            server.database() as postgres_url,
+        ):
+            place = Place(amqp_url, postgres_url, folder)
+            runs = measure(place, options)
+            delays = latencies(place, options.latency_seconds)
+            idle = idle_memory(place)
     finally:
         shutil.rmtree(folder)
     report(runs, delays, idle)
@@ -318,8 +322,8 @@ def report(runs: dict[str, list[Run]], delays: dict[str, list[float]], idle: flo
             f"{against} x" if against and name != OURS else "",
         )
     console.print(found)
-    for name, each in delays.items():
-        console.print(f"POST to handler at {PER_SECOND}/s, {name}: {spread(each)}")
+    for name, seen in delays.items():
+        console.print(f"POST to handler at {PER_SECOND}/s, {name}: {spread(seen)}")
     console.print(f"the built-in workers, idle: {idle:.0f} MiB")
     write_json(runs, delays, idle)
 

@@ -75,9 +75,11 @@ def test_what_was_acknowledged_survives_sigkill_at_any_moment(sqlite_url: str) -
 
 def _read_then_kill(run: subprocess.Popen[str], lines: int) -> list[str]:
     assert run.stdout is not None
-    read = [run.stdout.readline() for _ in range(lines)]
-    run.kill()
-    rest = run.communicate(timeout=60)[0].splitlines(keepends=True)
+    with run:
+        read = [run.stdout.readline() for _ in range(lines)]
+        run.kill()
+        # Not communicate(): it reads past the lines that readline() holds back, from mid-line.
+        rest = run.stdout.readlines()
     return [line.strip() for line in read + rest if line.endswith("\n")]
 
 
