@@ -1,6 +1,7 @@
 """``gemhooks interactions``: look at one, or watch it happen."""
 
 import sys
+from enum import StrEnum
 from typing import Annotated, Any
 
 import orjson
@@ -9,13 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gemhooks.cli.tables import Format, FormatOption
+from gemhooks.cli.tables import PLAIN, Format, FormatOption
 from gemhooks.settings import Settings
 
 app = typer.Typer(help="Look at an interaction, or watch it happen.", no_args_is_help=True)
 
-# What a model says must not drive the terminal: no control characters but tab and new line.
-PLAIN = dict.fromkeys({*range(32), *range(127, 160)} - {9, 10})
 InteractionId = Annotated[str, typer.Argument(help="v1_...", metavar="ID")]
 
 
@@ -46,13 +45,33 @@ def watch(
         raise typer.Exit(shown.end())
 
 
+class As(StrEnum):
+    INTERACTION = "interaction"
+    MESSAGES = "messages"
+
+
 @app.command("show")
-def show_one(interaction_id: InteractionId, form: FormatOption = Format.TABLE) -> None:
-    """Show what an interaction was and cost; JSON is the whole of it, as Gemini sends it."""
+def show_one(
+    interaction_id: InteractionId,
+    kind: Annotated[
+        As, typer.Option("--as", help="what it was and cost, or what was said")
+    ] = As.INTERACTION,
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Show what an interaction was and cost; JSON is the whole of it, as Gemini sends it.
+
+    With --as messages: what was said, in the conversation format of CX Agent Studio.
+    """
     from gemhooks.gemini import Gemini  # noqa: PLC0415 - only where Gemini is asked
     from gemhooks.interactions import summarise  # noqa: PLC0415
 
     fetched = Gemini.from_settings(Settings.from_env()).interactions.get(interaction_id)
+    if kind is As.MESSAGES:
+        from gemhooks.cli.conversations import show_messages  # noqa: PLC0415 - only here
+        from gemhooks.conversations import to_messages  # noqa: PLC0415
+
+        show_messages(to_messages(fetched.parsed), form)
+        return
     if form is Format.JSON:
         typer.echo(fetched.raw.decode("utf-8", "replace"))
         return

@@ -10,6 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+# What others said must not drive the terminal: no control characters but tab and new line.
+PLAIN = dict.fromkeys({*range(32), *range(127, 160)} - {9, 10})
+
 
 class Format(StrEnum):
     TABLE = "table"
@@ -48,4 +51,4 @@ def show_one(fields: dict[str, Any], names: Sequence[str], form: Format) -> None
 
 def _cell(value: Any) -> Text:
     # Not a str: rich would take "[...]" in an id or a message for its own markup.
-    return Text("" if value is None else str(value))
+    return Text("" if value is None else str(value).translate(PLAIN))
