@@ -4,8 +4,8 @@ from gemhooks import events
 from gemhooks.consumers import Consumers
 from gemhooks.errors import NotYet, Reject, Retry
 from gemhooks.functions import CallContext, Functions
+from gemhooks.handling import current_message, publish
 from gemhooks.messages import Message
-from gemhooks.messages import current as current_message
 
 __all__ = [
     "CallContext",
@@ -17,4 +17,5 @@ __all__ = [
     "Retry",
     "current_message",
     "events",
+    "publish",
 ]

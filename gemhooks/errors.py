@@ -4,7 +4,7 @@ GemhooksError
 ├── Misconfigured        the command ends with this one sentence and exit code 2
 ├── InvalidSignature     the receiver answers 401 and publishes nothing
 ├── KeysUnavailable      the receiver answers 503: the signature could not be checked
-├── Unavailable          a part of ours is away for now
+├── Unavailable          a part of ours is away for now: from a handler, an attempt uncounted
 │   ├── PublishFailed    the receiver answers 503, so Gemini sends the webhook again
 │   └── LedgerUnavailable  the runner puts the message back for a while, uncounted
 │       └── Unregistered   ... and a job that was started is not written down: its id is in here
@@ -63,6 +63,11 @@ class PublishFailed(Unavailable):
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason = reason
+
+    @property
+    def passes(self) -> bool:
+        """The broker is at fault and will heal; False where it is the message."""
+        return self.reason in ("timeout", "nacked", "disconnected", "blocked")
 
 
 class LedgerUnavailable(Unavailable):

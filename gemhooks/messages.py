@@ -3,15 +3,14 @@
 import hashlib
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager
-from contextvars import ContextVar
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol, Self
 
 from gemhooks import topology
+from gemhooks.errors import PublishFailed
 
 LONGEST_SHORTSTR = 255  # bytes; AMQP 0-9-1 allows no more in an id, a type or a routing key
 UNKNOWN = "unknown"
@@ -82,27 +81,6 @@ def fits_shortstr(text: str) -> bool:
 
 def _digest(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-_current: ContextVar[Message] = ContextVar("gemhooks_message")
-
-
-def current() -> Message:
-    """The message that this thread's handler was called for: its id, attempt, trust ...
-
-    LookupError outside of a handler.
-    """
-    return _current.get()
-
-
-@contextmanager
-def handling(message: Message) -> Iterator[None]:
-    """Make *message* the current one."""
-    token = _current.set(message)
-    try:
-        yield
-    finally:
-        _current.reset(token)
 
 
 # The names in the headers are public: see docs/decisions and the CHANGELOG's "Upgrading".
@@ -204,6 +182,17 @@ class Publisher(Protocol):
         :class:`~gemhooks.errors.PublishFailed`, in bounded time.
         """
         ...
+
+
+CONFIRM_TIMEOUT = 30.0  # seconds; the publisher itself gives up long before
+
+
+def confirm(future: Future[None], *, timeout: float = CONFIRM_TIMEOUT) -> None:
+    """Wait until a publish ended; PublishFailed where it did not end well."""
+    try:
+        future.result(timeout)
+    except (TimeoutError, CancelledError):
+        raise PublishFailed("timeout") from None
 
 
 class Delivery(Protocol):

@@ -11,11 +11,20 @@ from enum import StrEnum
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from gemhooks import events, messages, topology
+from gemhooks import events, topology
 from gemhooks.consumers import Handled, Subscription
-from gemhooks.errors import LedgerUnavailable, NotYet, Reject, Retry, Undecodable
+from gemhooks.errors import (
+    LedgerUnavailable,
+    NotYet,
+    PublishFailed,
+    Reject,
+    Retry,
+    Unavailable,
+    Undecodable,
+)
+from gemhooks.handling import handling
 from gemhooks.logs import redact
-from gemhooks.messages import Claim, Claimed, DeadLetter, Delivery, Ledger, Message
+from gemhooks.messages import Claim, Claimed, DeadLetter, Delivery, Ledger, Message, Publisher
 from gemhooks.metrics import WorkerMetrics
 
 log = structlog.get_logger()
@@ -24,7 +33,8 @@ JITTER = 0.2  # of the delay; retries of a burst must not come back as one
 MOST_STARTS = 3  # a redelivered message that was begun so often kills its process
 SUSPECT = 2  # starts; from here on it runs alone, so that no neighbour is blamed for it
 BUSY_DELAY = 5.0  # seconds until a copy asks again whether the other one is done
-LEDGER_DELAY = 5.0
+AWAY_DELAY = 5.0  # seconds until a message asks again whether what was away is back
+MARK_PATIENCE, MARK_PAUSE = 60.0, 0.5  # seconds
 LONGEST_AFTER = 24 * 3600.0  # seconds; nobody may park a message for longer
 MOST_NOT_FOUND_ON_A_HINT = 3  # an unproven id that Gemini doesn't know is soon given up
 
@@ -62,14 +72,17 @@ class Runner:
         schedule: Sequence[float],
         jitter: Callable[[], float] = random.random,
         alone: threading.Semaphore | None = None,
+        publisher: Publisher | None = None,
     ) -> None:
-        """*alone* is held by the one suspect that a process runs at a time."""
+        """*alone* is held by the one suspect that a process runs at a time; *publisher* is for
+        the handlers."""
         self.subscription = subscription
         self.ledger = ledger
         self.metrics = metrics
         self.schedule = schedule
         self.jitter = jitter
         self.alone = alone or threading.Semaphore(1)
+        self.publisher = publisher
 
     def process(self, delivery: Delivery) -> None:
         """Handle one delivery from start to end. Never raises for a bad message."""
@@ -103,11 +116,26 @@ class Runner:
                     return Outcome(Fate.WAIT, "another suspect runs", BUSY_DELAY)
                 outcome = self.decide(message, starts=claimed.starts)
             # Mark first, acknowledge second: a crash between them costs a look, never a message.
-            close = self.ledger.done if outcome.fate is Fate.DONE else self.ledger.release
-            close(queue, key)
+            if outcome.fate is Fate.DONE:
+                self.mark_done(queue, key)
+            else:
+                self.ledger.release(queue, key)
         except LedgerUnavailable as error:
-            return Outcome(Fate.WAIT, f"ledger away: {redact(str(error))[:200]}", LEDGER_DELAY)
+            return away(error)
         return outcome
+
+    def mark_done(self, queue: str, key: str) -> None:
+        """It is done, so a database that is away for a while must not make it done twice."""
+        deadline = time.monotonic() + MARK_PATIENCE
+        while True:
+            try:
+                self.ledger.done(queue, key)
+            except LedgerUnavailable:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(MARK_PAUSE)
+            else:
+                return
 
     def key_of(self, message: Message) -> str:
         """What the ledger knows it by: what Gemini tells, by its subject, however often it does.
@@ -150,22 +178,29 @@ class Runner:
             return dead("kills_its_process", f"begun {starts - 1} times and never ended")
         try:
             return self.call(message)
-        except Undecodable as error:
-            return dead("undecodable", str(error), error)
-        except Reject as error:
-            return dead("rejected", str(error), error)
+        except (Undecodable, Reject) as error:
+            why = "rejected" if isinstance(error, Reject) else "undecodable"
+            return dead(why, str(error), error)
         except Retry as error:
             return self.again(message, error, after=error.after)
+        except Unavailable as error:
+            return self.hindered(message, error)
         except Exception as error:
             log.exception("handler_failed")
             return self.again(message, error, after=None)
+
+    def hindered(self, message: Message, error: Unavailable) -> Outcome:
+        """Uncounted, except where the broker will never take what the handler publishes."""
+        if isinstance(error, PublishFailed) and not error.passes:
+            return self.again(message, error, after=None)
+        return away(error)
 
     def call(self, message: Message) -> Outcome:
         event = events.parse(message.body)
         handler = self.subscription.handler_of(event)
         if handler is None:
             return dead("misrouted", f"no handler for {message.routing_key} in this queue")
-        with messages.handling(message):
+        with handling(message, self.publisher):
             said = handler(event)
         return Outcome(Fate.DONE, said.reason) if isinstance(said, Handled) else DONE
 
@@ -199,6 +234,11 @@ class Runner:
                 delivery.later(delivery.message, after=outcome.after)
             case Fate.DEAD:
                 delivery.dead(outcome.letter or DeadLetter(outcome.reason))
+
+
+def away(error: Unavailable) -> Outcome:
+    """A part of ours is not there: no fault of the message, so no attempt is counted."""
+    return Outcome(Fate.WAIT, f"{type(error).__name__}: {redact(str(error))[:200]}", AWAY_DELAY)
 
 
 def dead(reason: str, detail: str, error: Exception | None = None) -> Outcome:

@@ -76,6 +76,7 @@ class Service:
             self.metrics,
             schedule=self.settings.retry_schedule,
             alone=self._alone,
+            publisher=self.broker.publisher,
         )
         prefetch = self.settings.prefetch or 2 * self.settings.concurrency
         subscriber = self.broker.consume(

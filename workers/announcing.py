@@ -2,20 +2,18 @@
 
 from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 
 from gemhooks import topology
-from gemhooks.errors import PublishFailed, Retry
-from gemhooks.messages import Message, Publisher
+from gemhooks.messages import CONFIRM_TIMEOUT, Message, Publisher, confirm
 
-PUBLISH_TIMEOUT = 30.0  # seconds; the publisher itself gives up long before
 MOST_UNCONFIRMED = 100
 
 
 def announce(
-    publisher: Publisher, messages: Iterable[Message], *, timeout: float = PUBLISH_TIMEOUT
+    publisher: Publisher, messages: Iterable[Message], *, timeout: float = CONFIRM_TIMEOUT
 ) -> None:
-    """Publish all *messages* in their order; Retry where one is not confirmed.
+    """Publish all *messages* in their order; PublishFailed where one is not confirmed.
 
     Announce before recording: a crash between the two announces twice, never not at all.
     """
@@ -23,15 +21,6 @@ def announce(
     for message in messages:
         unconfirmed.append(publisher.publish(message, exchange=topology.RESULTS))
         if len(unconfirmed) >= MOST_UNCONFIRMED:
-            _confirmed(unconfirmed.popleft(), timeout)
+            confirm(unconfirmed.popleft(), timeout=timeout)
     for future in unconfirmed:
-        _confirmed(future, timeout)
-
-
-def _confirmed(future: Future[None], timeout: float) -> None:
-    try:
-        future.result(timeout)
-    except PublishFailed as error:
-        raise Retry(f"the result was not published: {error.reason}") from error
-    except (TimeoutError, CancelledError):
-        raise Retry("the result was not published: timeout") from None
+        confirm(future, timeout=timeout)

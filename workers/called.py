@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -10,11 +9,9 @@ from typing import Any
 import orjson
 
 from gemhooks import events, topology
-from gemhooks.errors import PublishFailed, Retry
 from gemhooks.functions.records import CallRecord
-from gemhooks.messages import Message, Publisher
+from gemhooks.messages import CONFIRM_TIMEOUT, Message, Publisher, confirm
 
-PUBLISH_TIMEOUT = 30.0  # seconds; the publisher itself gives up long before
 LONGEST_RESULT = 64 * 1024  # bytes of JSON that a message carries
 
 
@@ -23,24 +20,16 @@ class CallAnnouncer:
     """Publishes ``function.called``; told twice, a call has the same id both times."""
 
     publisher: Publisher
-    publish_timeout: float = PUBLISH_TIMEOUT
+    publish_timeout: float = CONFIRM_TIMEOUT
 
     def announce(self, records: Sequence[CallRecord], user_metadata: dict[str, Any]) -> None:
-        """Raises Retry where a message did not get through: the calls are recorded all the same."""
+        """PublishFailed where one did not get through; the calls are recorded all the same."""
         futures = [
             self.publisher.publish(_message(each, user_metadata), exchange=topology.RESULTS)
             for each in records
         ]
         for future in futures:
-            self._confirmed(future)
-
-    def _confirmed(self, future: Future[None]) -> None:
-        try:
-            future.result(self.publish_timeout)
-        except PublishFailed as error:
-            raise Retry(f"the result was not published: {error.reason}") from error
-        except (TimeoutError, CancelledError):
-            raise Retry("the result was not published: timeout") from None
+            confirm(future, timeout=self.publish_timeout)
 
 
 def _message(record: CallRecord, user_metadata: dict[str, Any]) -> Message:

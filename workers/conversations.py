@@ -11,9 +11,9 @@ import orjson
 from gemhooks import events
 from gemhooks.conversations import to_messages
 from gemhooks.gemini import FetchedInteraction
-from gemhooks.messages import Message, Publisher
+from gemhooks.messages import CONFIRM_TIMEOUT, Message, Publisher
 from workers import answers
-from workers.announcing import PUBLISH_TIMEOUT, announce
+from workers.announcing import announce
 from workers.ports import Results
 
 LARGEST = 1 << 20  # bytes of JSON; of a larger message (a video) only the place is published
@@ -26,7 +26,7 @@ class ConversationTeller:
 
     results: Results
     publisher: Publisher
-    publish_timeout: float = PUBLISH_TIMEOUT
+    publish_timeout: float = CONFIRM_TIMEOUT
 
     def tell(self, event: events.Event, fetched: FetchedInteraction) -> None:
         """Store and publish; Retry where either cannot be at present."""

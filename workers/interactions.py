@@ -13,10 +13,10 @@ from gemhooks.errors import Gone, NotYet
 from gemhooks.functions.resuming import look_again
 from gemhooks.gemini import FetchedInteraction
 from gemhooks.interactions import Summary, summarise
-from gemhooks.messages import Message, Publisher
+from gemhooks.messages import CONFIRM_TIMEOUT, Message, Publisher
 from gemhooks.metrics import ResultMetrics
 from workers import answers
-from workers.announcing import PUBLISH_TIMEOUT, announce
+from workers.announcing import announce
 from workers.conversations import ConversationTeller
 from workers.ports import InteractionReader, JobRecorder, Results
 from workers.records import EventRecorder
@@ -44,7 +44,7 @@ class InteractionFetcher:
     publisher: Publisher
     jobs: JobRecorder
     metrics: ResultMetrics
-    publish_timeout: float = PUBLISH_TIMEOUT
+    publish_timeout: float = CONFIRM_TIMEOUT
     conversations: ConversationTeller | None = None
 
     def fetch(self, event: events.InteractionEvent) -> None:

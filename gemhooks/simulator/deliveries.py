@@ -34,6 +34,7 @@ class Attempt:
     attempt: int
     status: int | None
     at: float
+    resource_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,11 @@ class Deliveries:
         """One event, one id, however many targets, copies and attempts."""
         webhook_id = f"msg_{uuid.uuid4()}"
         body = json.dumps(event, separators=(",", ":")).encode()
+        about = str((event.get("data") or event.get("interaction") or {}).get("id", ""))
         for target in targets:
             for copy in self._state.dice.copies():
-                self._plan(Delivery(webhook_id, event_type, body, target, copy.kind), copy)
+                delivery = Delivery(webhook_id, event_type, body, target, copy.kind, about)
+                self._plan(delivery, copy)
         return webhook_id
 
     def _plan(self, delivery: Delivery, copy: Copy) -> None:
@@ -133,7 +136,9 @@ class Deliveries:
 
     def _record(self, delivery: Delivery, status: int | None) -> None:
         uri, kind, number = delivery.target.uri, delivery.kind, delivery.attempt
-        attempt = Attempt(delivery.id, delivery.type, uri, kind, number, status, time.time())
+        attempt = Attempt(
+            delivery.id, delivery.type, uri, kind, number, status, time.time(), delivery.resource_id
+        )
         with self._changed:
             self._attempts.append(attempt)
             self._counts[f"{kind} {status or 'no answer'}"] += 1

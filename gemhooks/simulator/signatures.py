@@ -36,6 +36,7 @@ class Delivery:
     body: bytes
     target: Target
     kind: Kind
+    resource_id: str = ""  # whose event it is
     attempt: int = 1
 
 

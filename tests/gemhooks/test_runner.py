@@ -9,12 +9,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from gemhooks import Consumers, NotYet, Reject, Retry, current_message, events
-from gemhooks.errors import LedgerUnavailable
+from gemhooks import Consumers, NotYet, Reject, Retry, current_message, events, publish
+from gemhooks.errors import LedgerUnavailable, PublishFailed
 from gemhooks.ledger import NullLedger
-from gemhooks.messages import Claim, Claimed, DeadLetter, Ledger, Message, Source
+from gemhooks.messages import Claim, Claimed, DeadLetter, Ledger, Message, Publisher, Source
 from gemhooks.metrics import WorkerMetrics
 from gemhooks.runner import SUSPECT, Runner
+from gemhooks.testing import MemoryPublisher
 
 SCHEDULE = (5.0, 30.0)
 
@@ -48,6 +49,7 @@ class KeptLedger:
 
     answer: Claimed = field(default_factory=lambda: Claimed(Claim.GRANTED))
     away: bool = False
+    away_for_marks: int = 0
     calls: list[str] = field(default_factory=list)
 
     def claim(self, queue: str, key: str, *, redelivered: bool) -> Claimed:
@@ -57,6 +59,9 @@ class KeptLedger:
         return self.answer
 
     def done(self, queue: str, key: str) -> None:
+        self.away_for_marks -= 1
+        if self.away_for_marks >= 0:
+            raise LedgerUnavailable("connection refused")
         self.calls.append("done")
 
     def release(self, queue: str, key: str, *, ended: bool = True) -> None:
@@ -104,6 +109,7 @@ def run(
     delivery: KeptDelivery,
     ledger: Ledger | None = None,
     alone: threading.Semaphore | None = None,
+    publisher: Publisher | None = None,
 ) -> list[object]:
     consumers = Consumers()
     consumers.add(events.BatchFailed, handler, queue="q")
@@ -116,6 +122,7 @@ def run(
         schedule=SCHEDULE,
         jitter=lambda: 0.0,
         alone=alone,
+        publisher=publisher,
     )
     runner.process(delivery)
     return delivery.settled
@@ -193,6 +200,38 @@ def test_nothing_runs_while_the_ledger_is_away() -> None:
     settled = run(ran.append, KeptDelivery(message(2)), KeptLedger(away=True))
 
     assert (settled, ran) == ([("later", 2, 5.0)], [])
+
+
+def test_what_is_done_is_not_done_again_because_the_database_blinked() -> None:
+    ledger = KeptLedger(away_for_marks=1)
+
+    assert run(nothing, KeptDelivery(message()), ledger) == ["ack"]
+    assert ledger.calls == ["claim", "done"]
+
+
+@pytest.mark.parametrize(
+    ("error", "attempt"),
+    [
+        (PublishFailed("blocked"), 1),
+        (LedgerUnavailable("refused"), 1),
+        (PublishFailed("too_large"), 2),
+        (PublishFailed("returned"), 2),
+    ],
+)
+def test_an_outage_of_ours_is_no_attempt_of_the_message(error: Exception, attempt: int) -> None:
+    settled = run(raising(error), KeptDelivery(message()))
+
+    assert settled == [("later", attempt, 5.0)]
+
+
+def test_a_handler_can_publish_and_knows_that_it_was_confirmed() -> None:
+    publisher = MemoryPublisher()
+
+    def handler(event: events.BatchFailed) -> None:
+        publish(Message("own/1", "own.kind", b"{}"))
+
+    assert run(handler, KeptDelivery(message()), publisher=publisher) == ["ack"]
+    assert [each.id for each in publisher.messages] == ["own/1"]
 
 
 def test_a_message_that_kills_its_process_is_given_up() -> None:

@@ -501,7 +501,7 @@ def test_calls_are_announced_with_their_results_under_one_id(bench: Bench) -> No
 def test_what_was_not_announced_is_not_sent_yet_and_nothing_is_run_again(bench: Bench) -> None:
     bench.gemini.wait_for("v1_a", charge(), **OURS)
     bench.publisher.error = PublishFailed("nacked")
-    with pytest.raises(Retry, match="nacked"):
+    with pytest.raises(PublishFailed):
         bench.run()
     bench.publisher.error = None
 

@@ -290,7 +290,7 @@ def test_what_was_not_announced_is_not_recorded_but_tried_again(
 ) -> None:
     it = bench(tmp_path, interaction(), publisher)
 
-    with pytest.raises(Retry, match="not published"):
+    with pytest.raises(PublishFailed):
         it.fetcher.fetch(completed())
 
     assert not it.jobs.rows

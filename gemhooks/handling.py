@@ -1,0 +1,49 @@
+"""What a handler may know and do beside its event: the message it came in, and publishing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from gemhooks import messages, topology
+from gemhooks.messages import Message, Publisher
+
+
+@dataclass(frozen=True, slots=True)
+class _Handling:
+    message: Message
+    publisher: Publisher | None
+
+
+_current: ContextVar[_Handling] = ContextVar("gemhooks_handling")
+
+
+def current_message() -> Message:
+    """The message that this thread's handler was called for: its id, attempt, trust ...
+
+    LookupError outside of a handler.
+    """
+    return _current.get().message
+
+
+def publish(message: Message, *, exchange: str = topology.RESULTS) -> None:
+    """Publish from within a handler, and return once the broker confirmed it.
+
+    Give it an id that is the same at each try, so that those who hear it twice know it. Raises
+    PublishFailed, which a handler lets pass: while the broker is away, no attempt is counted.
+    LookupError outside of a handler.
+    """
+    publisher = _current.get().publisher
+    if publisher is None:
+        raise LookupError("this runner has no publisher")
+    messages.confirm(publisher.publish(message, exchange=exchange))
+
+
+@contextmanager
+def handling(message: Message, publisher: Publisher | None) -> Iterator[None]:
+    """Make *message* the current one."""
+    token = _current.set(_Handling(message, publisher))
+    try:
+        yield
+    finally:
+        _current.reset(token)

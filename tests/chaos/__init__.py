@@ -1,0 +1,1 @@
+"""The whole system under load, hurt in every way we know, and counted from outside."""
