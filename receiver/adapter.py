@@ -40,7 +40,6 @@ WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 MARGIN = 1.0  # seconds that the publisher has beyond its own time-out
 LINGER = 2.0  # seconds in which a body that nobody wants may still come in
-MAX_UPLOADS = 64 << 20  # bytes of all bodies in memory at once
 WEBHOOKS = "/webhooks/gemini"  # may not block; a request below it may wait for published keys
 READY = "/readyz"  # may wait for a file's lock
 
@@ -65,10 +64,13 @@ class Upload:
 class AsgiAdapter:
     """Calls *app* on the loop and awaits the message that its view left behind."""
 
-    def __init__(self, app: WsgiApp, metrics: ReceiverMetrics, *, max_body: int) -> None:
+    def __init__(
+        self, app: WsgiApp, metrics: ReceiverMetrics, *, max_body: int, max_uploads: int
+    ) -> None:
         self._app = app
         self._metrics = metrics
         self._max_body = max_body
+        self._max_uploads = max_uploads
         self._uploads = 0  # bytes
         self._patient = ThreadPoolExecutor(8, "webhooks")
         self._probes = ThreadPoolExecutor(1, "probes")  # of its own, so that it never waits long
@@ -112,7 +114,7 @@ class AsgiAdapter:
         upload.chunks.append(chunk)
         upload.size += len(chunk)
         self._uploads += len(chunk)
-        if self._uploads > MAX_UPLOADS:
+        if self._uploads > self._max_uploads:
             raise Refused(OVERLOADED)
 
     async def _call(self, scope: Scope, body: bytes) -> Found:

@@ -17,9 +17,10 @@ FULL = Answer(503, "overloaded", "connections")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one client may cost."""
+    """What clients may cost."""
 
     connections: int = 1000
+    uploads: int = 64 << 20  # bytes of all bodies in memory at once
     head: int = 128 << 10  # bytes of a request line and its headers
     head_seconds: float = 10.0  # for them, and for the first byte after connecting
     body_seconds: float = 30.0  # for a whole body

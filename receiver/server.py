@@ -131,9 +131,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def server_of(receiver: Receiver, *, grace: float, limits: Limits = DEFAULT) -> Server:
-    limits = replace(limits, connections=min(limits.connections, _descriptors() - SPARE))
+    limits = replace(limits, connections=min(limits.connections, _descriptors()))
     connections: Any = Connections(receiver.metrics, limits)
-    app: Any = AsgiAdapter(create_app(receiver), receiver.metrics, max_body=receiver.max_body)
+    app: Any = AsgiAdapter(
+        create_app(receiver),
+        receiver.metrics,
+        max_body=receiver.max_body,
+        max_uploads=limits.uploads,
+    )
     config = uvicorn.Config(
         app,
         http=connections,
@@ -150,12 +155,13 @@ def server_of(receiver: Receiver, *, grace: float, limits: Limits = DEFAULT) -> 
 
 
 def _descriptors() -> int:
-    """How many files and sockets this process may have open."""
+    """How many connections the limit on open files leaves us."""
     if sys.platform == "win32":
         return 8192
     import resource  # noqa: PLC0415 - not on every platform
 
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else max(1, soft - SPARE)
 
 
 async def _run(

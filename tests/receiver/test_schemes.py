@@ -13,6 +13,7 @@ from typing import Any
 
 import jwt
 import pytest
+import urllib3
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jwt.algorithms import RSAAlgorithm
@@ -22,6 +23,7 @@ from gemhooks.errors import Misconfigured
 from gemhooks.keys import JwksCache, KeyRing, SigningSecrets
 from gemhooks.settings import Settings
 from gemhooks.signing import decode_secret, sign_jwt, sign_v1, sign_v1a
+from gemhooks.simulator import Simulator, Variants
 from receiver.wiring import key_ring
 from tests.receiver.serving import BODY, PATH, SECRET, Site, request, served, signed
 from tests.services.waiting import wait_until
@@ -58,10 +60,14 @@ def jwks() -> Iterator[Website]:
 
 
 def settings(jwks: Website) -> dict[str, str]:
+    return settings_for(jwks.url)
+
+
+def settings_for(jwks_url: str) -> dict[str, str]:
     return {
         "GEMHOOKS_SCHEMES": "v1 v1a jwt",
         "GEMHOOKS_PATH_TOKENS": f"another-token-from-before {TOKEN}",
-        "GEMHOOKS_JWKS_URL": jwks.url,
+        "GEMHOOKS_JWKS_URL": jwks_url,
         "GEMHOOKS_JWT_AUDIENCE": f"another, {AUDIENCE}",
     }
 
@@ -147,6 +153,31 @@ def test_only_a_token_that_holds_the_hash_of_the_body_vouches_for_it(site: Site)
 
 def test_a7_08_claims_that_are_empty_are_for_nobody(site: Site) -> None:
     assert post(site, dynamic(sign_jwt({}, R1, kid="r1"))) == 401
+
+
+@pytest.mark.parametrize(
+    ("scheme", "claims", "trust"),
+    [
+        ("v1a", "bare", "body"),
+        ("jwt", "bare", "hint"),
+        ("jwt", "event", "hint"),
+        ("jwt", "body_hash", "body"),
+    ],
+)
+def test_what_the_simulator_signs_in_gemini_s_place_is_accepted(
+    scheme: Any, claims: Any, trust: str
+) -> None:
+    variants = Variants(jwt_audience=AUDIENCE, jwt_claims=claims)
+    with Simulator(delay=0.01, variants=variants) as gemini:
+        env = {**settings_for(gemini.jwks_url), "GEMINI_WEBHOOK_SECRET": gemini.secret}
+        with served(env=env) as site:
+            event = {"type": "batch.succeeded", "data": {"id": "b1"}, "scheme": scheme}
+            uris = [f"http://127.0.0.1:{site.port}{DYNAMIC}"]
+            urllib3.request("POST", f"{gemini.url}/control/events", json={**event, "uris": uris})
+            wait_until(lambda: site.publisher.messages, "the event arrives")
+
+    message = site.publisher.messages[0]
+    assert (message.type, message.scheme, message.trust) == ("batch.succeeded", scheme, trust)
 
 
 # -- A1-01, A1-02: any key of several

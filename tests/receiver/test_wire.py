@@ -262,6 +262,36 @@ def test_a_client_that_only_stops_sending_still_gets_its_answer() -> None:
         assert status_of(read_to_end(client)) == 503
 
 
+def test_bodies_beyond_what_the_memory_may_hold_are_asked_to_come_again() -> None:
+    body = b"x" * 1000
+    half = request(body)[:-1]
+    with served(limits=Limits(uploads=1500)) as site, site.connect() as first:
+        first.sendall(half)
+        wait_until(lambda: site.server.server_state.tasks, "the first is held")
+
+        assert site.status(request(body)) == 503
+        first.sendall(body[-1:])
+        assert status_of(read_answer(first)) == 204
+        assert site.status(request(body)) == 204
+    assert site.count("overloaded") == 1
+
+
+def test_who_asks_before_sending_is_told_to_go_on_or_not_to(site: Site) -> None:
+    with site.connect() as client:
+        client.sendall(head(content_length=str(len(BODY)), expect="100-continue"))
+        assert status_of(read_answer(client)) == 100
+        client.sendall(BODY)
+        assert status_of(read_answer(client)) == 204
+    with site.connect() as client:
+        client.sendall(head(content_length="99999999", expect="100-continue"))
+        assert status_of(read_answer(client)) == 413
+
+
+def test_http_1_0_is_understood(site: Site) -> None:
+    assert status_of(site.exchange(request().replace(b"HTTP/1.1", b"HTTP/1.0"))) == 204
+    assert site.publisher.messages[0].body == BODY
+
+
 def test_at_the_end_a_request_on_its_way_is_answered_and_closes_its_connection() -> None:
     with served(limits=Limits(last_call=10), grace=20) as site, site.connect() as client:
         client.sendall(request())
