@@ -10,7 +10,7 @@ COMPILE = .work/lock/bin/uv pip compile --universal --generate-hashes --no-heade
   --python-version 3.11 --all-extras -q pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: bench-peers bench-receiver bench-worker help setup setup-dev demo up test check format lock
+.PHONY: bench-peers bench-receiver bench-worker help setup setup-dev demo up test crash-matrix check format lock
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -41,6 +41,9 @@ up: setup ## Run receiver and workers here, as the environment says (GEMHOOKS_BR
 
 test: setup-dev ## Run the whole suite on real, private services (ARGS="-k rule" for a part)
 	@$(BIN)/python -m pytest $(ARGS)
+
+crash-matrix: setup-dev ## Kill a worker at every step of a function call, on SQLite and PostgreSQL
+	@GEMHOOKS_TEST_CRASHES=all $(BIN)/python -m pytest tests/workers/crashes --timeout 900 $(ARGS)
 
 check: setup-dev ## Format, lint, types and import directions
 	$(BIN)/ruff format --check .

@@ -5,6 +5,7 @@ import structlog
 from gemhooks import service
 from gemhooks.consumers import Handled
 from gemhooks.events import Event
+from gemhooks.functions import Functions
 from gemhooks.functions.loading import load_functions
 from gemhooks.functions.once import OnceOnly
 from gemhooks.gemini import Gemini
@@ -21,10 +22,13 @@ def function_caller(parts: service.Parts, gemini: Gemini) -> FunctionCaller | No
 
     Raises Misconfigured where it names something else.
     """
+    target = parts.settings.functions
+    return caller_of(load_functions(target), parts, gemini) if target else None
+
+
+def caller_of(functions: Functions, parts: service.Parts, gemini: Gemini) -> FunctionCaller:
+    """The consumer for *functions*."""
     settings, ledgers = parts.settings, parts.ledgers
-    if not settings.functions:
-        return None
-    functions = load_functions(settings.functions)
     return FunctionCaller(
         gemini.interactions,
         Chains(ledgers.continuations, ledgers.jobs, answer_all=settings.functions_for == "all"),

@@ -60,7 +60,8 @@ class InteractionFetcher:
         )
         if status == "completed":
             self._announce(_fetched_message(event, fetched, summary, (url, summary_url)))
-        elif status == "requires_action":  # the functions worker's; its own event may be late
+        elif status == "requires_action" and not _tells_of_calls(event):
+            # The functions worker's; the event that it waits for may be late.
             self._announce(look_again(event.data.id, by="interactions"))
         if self.conversations is not None:
             self.conversations.tell(event, fetched)
@@ -102,6 +103,10 @@ class InteractionFetcher:
             user_metadata=_metadata(event, fetched) or None,
         )
         log.info("interaction_fetched", id=event.data.id, state=state, size=len(fetched.raw))
+
+
+def _tells_of_calls(event: events.InteractionEvent) -> bool:
+    return isinstance(event, events.InteractionRequiresAction)
 
 
 def _state(status: Any) -> str:
