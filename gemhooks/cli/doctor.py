@@ -14,7 +14,6 @@ from rich.text import Text
 
 from gemhooks.cli.tables import Format, FormatOption
 from gemhooks.cli.webhook.shared import ReceiverOption, held_secrets, opened
-from gemhooks.doctor.checks import all_checks
 from gemhooks.doctor.findings import Check, Finding, Level
 from gemhooks.gemini import Webhooks
 from gemhooks.gemini.webhooks import webhook_id
@@ -35,6 +34,8 @@ def doctor(
     form: FormatOption = Format.TABLE,
 ) -> None:
     """Look at everything an event passes on its way; exit code 1 where something is red."""
+    from gemhooks.doctor.checks import all_checks  # noqa: PLC0415 - SQLAlchemy is slow to import
+
     settings = Settings.from_env()
     wanted = webhook_id(webhook) if webhook else ""
     receivers = Receivers.of(receiver or (), settings)
