@@ -13,6 +13,7 @@ import urllib.request
 from typing import Any
 
 from gemhooks.conversations import ToolCall, respond
+from gemhooks.errors import GemhooksError
 from gemhooks.functions import Functions
 from gemhooks.functions.records import CallLedger
 from gemhooks.ledger import open_ledger
@@ -69,6 +70,8 @@ def main() -> None:
     ledgers = open_ledger(Settings.from_env().database_url.get_secret_value())
     try:
         print(converse(session, text, ledgers.calls))  # noqa: T201 - that is the example
+    except (GemhooksError, OSError) as error:
+        sys.exit(f"{error}. Start it again: no call that was made is made again.")
     finally:
         ledgers.close()
 

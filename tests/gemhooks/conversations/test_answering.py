@@ -14,6 +14,7 @@ from gemhooks.functions import Call, CallContext, Functions
 from gemhooks.functions.once import Interaction, OnceOnly
 from gemhooks.functions.records import CallClaim, CallRecord, Terms
 from gemhooks.functions.results import Result
+from gemhooks.functions.verdicts import Verdict
 from gemhooks.ledger import Ledgers, open_ledger
 from tests.gemhooks.queues.helpers import eventually
 
@@ -239,6 +240,18 @@ def test_a_call_that_a_person_must_approve_waits(shop: Shop, ledgers: Ledgers) -
         response_of(shop, ledgers, call("refund", order="o1"))
 
     assert shop.effects == []
+
+
+def test_a_call_that_a_person_approved_is_run_when_it_is_asked_for_again(
+    shop: Shop, ledgers: Ledgers
+) -> None:
+    waiting = call("refund", order="o1")
+    with pytest.raises(Unanswered):
+        response_of(shop, ledgers, waiting)
+    ledgers.calls.decide(1, Verdict.APPROVE)
+
+    assert response_of(shop, ledgers, waiting) == {"output": "refunded"}
+    assert shop.effects == ["refund o1"]
 
 
 class AwayLedger:
