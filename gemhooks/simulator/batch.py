@@ -47,7 +47,7 @@ class BatchRequest(_Wire):
     webhook_config: WebhookConfig | None = Field(default=None, validation_alias="webhookConfig")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Batch:
     request: BatchRequest
     model: str

@@ -34,12 +34,12 @@ class BatchJobs:
         self._announcer = announcer
         self._delay = delay
 
-    def create(self, model: str, request: BatchRequest, *, embeds: bool) -> Batch:
+    def create(self, model: str, request: BatchRequest, size: int, *, embeds: bool) -> Batch:
         """Raises a Refusal if the request has no rows, or its file is missing."""
         plan = plans.find(self._state.plans.batches, (request.display_name, model), BatchPlan())
         self._check(request.input_config, plan)
         batch = Batch(request, model, embeds, plan)
-        self._state.batches.put(batch.id, batch)
+        self._state.batches.put(batch.id, batch, size)
         if plan.outcome != "stuck":
             delay = self._delay + plan.delay
             self._schedule.after(delay / 2, lambda: self._run(batch.id))

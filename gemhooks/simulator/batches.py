@@ -58,7 +58,8 @@ class BatchRoutes:
 
     def _create(self, model: str, *, embeds: bool) -> dict[str, Any]:
         asked = CreateRequest.model_validate(request.get_json())
-        return self._show(self._jobs.create(f"models/{model}", asked.batch, embeds=embeds))
+        size = request.content_length or 0
+        return self._show(self._jobs.create(f"models/{model}", asked.batch, size, embeds=embeds))
 
     def _show(self, batch: Batch) -> dict[str, Any]:
         return resource(batch, self._state.variants)

@@ -15,6 +15,11 @@ class Content(Protocol):
     @property
     def size(self) -> int: ...
 
+    @property
+    def stored(self) -> int:
+        """How many bytes it takes up."""
+        ...
+
     def read(self, start: int, stop: int) -> Iterator[bytes]:
         """Yield the bytes from *start* up to *stop*, in pieces."""
         ...
@@ -33,6 +38,10 @@ class OnDisk:
     @property
     def size(self) -> int:
         return self.path.stat().st_size
+
+    @property
+    def stored(self) -> int:
+        return self.size
 
     def read(self, start: int, stop: int) -> Iterator[bytes]:
         with self.path.open("rb") as file:
@@ -55,6 +64,10 @@ class Generated:
     @property
     def size(self) -> int:
         return self.count * self.length
+
+    @property
+    def stored(self) -> int:
+        return 0
 
     def piece(self, number: int) -> bytes:
         raise NotImplementedError

@@ -37,7 +37,7 @@ class Attempt:
     resource_id: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Patience:
     """How long a delivery is tried; `retry_base` compresses Gemini's 24 hours.
 
@@ -87,14 +87,23 @@ class Deliveries:
     def close(self) -> None:
         self._http.clear()
 
-    def send(self, event_type: str, event: Mapping[str, Any], targets: Iterable[Target]) -> str:
+    def send(
+        self,
+        event_type: str,
+        event: Mapping[str, Any],
+        targets: Iterable[Target],
+        *,
+        is_ping: bool = False,
+    ) -> str:
         """One event, one id, however many targets, copies and attempts."""
         webhook_id = f"msg_{uuid.uuid4()}"
         body = json.dumps(event, separators=(",", ":")).encode()
         about = str((event.get("data") or event.get("interaction") or {}).get("id", ""))
         for target in targets:
             for copy in self._state.dice.copies():
-                delivery = Delivery(webhook_id, event_type, body, target, copy.kind, about)
+                delivery = Delivery(
+                    webhook_id, event_type, body, target, copy.kind, about, is_ping=is_ping
+                )
                 self._plan(delivery, copy)
         return webhook_id
 

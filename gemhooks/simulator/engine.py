@@ -26,10 +26,10 @@ class Engine:
         self._announcer = announcer
         self._delay = delay
 
-    def create(self, request: Request) -> Interaction:
+    def create(self, request: Request, size: int) -> Interaction:
         check(request)
         interaction = self._begin(request)
-        self._state.interactions.put(interaction.id, interaction)
+        self._state.interactions.put(interaction.id, interaction, size)
         if not request.background:
             self._finish(interaction.id)
             return self._state.interactions.get(interaction.id)

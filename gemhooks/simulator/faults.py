@@ -88,7 +88,7 @@ class Kind(StrEnum):
         return self not in (Kind.FORGED, Kind.STALE, Kind.FUTURE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Copy:
     kind: Kind
     delay: float

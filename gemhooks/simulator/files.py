@@ -21,11 +21,12 @@ from gemhooks.simulator.shelf import Shelf
 KEPT_FOR = 48 * 3600.0  # seconds
 LARGEST_UPLOAD = 2 << 30  # bytes
 LONGEST_ID = 40  # characters; the outputs of batches are longer, see FileRoutes.get_file
-MOST_FILES, MOST_UPLOADS = 10_000, 1_000
+LIGHTEST, HEAVIEST = 1 << 20, 10 << 30  # bytes on disk of one file and of all
+MOST_UPLOADS = 100
 UPLOADED, GENERATED = "UPLOADED", "GENERATED"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class File:
     id: str
     content: Content
@@ -57,7 +58,7 @@ class Wanted(BaseModel):
         return self.name.removeprefix("files/")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Upload:
     """A resumable upload under way; *received* bytes have arrived."""
 
@@ -71,14 +72,16 @@ class Files:
     """All files; what is on disk is in a folder that ends with this object."""
 
     def __init__(self) -> None:
-        self._files = Shelf[File]("File", MOST_FILES, dropped=lambda file: file.content.drop())
+        self._files = Shelf[File](
+            "File", HEAVIEST, lightest=LIGHTEST, dropped=lambda file: file.content.drop()
+        )
         self._uploads = Shelf[Upload]("Upload", MOST_UPLOADS, dropped=_forget)
         self._lock = threading.Lock()
         self._folder: Path | None = None
         self._remove: Callable[[], object] = lambda: None
 
     def add(self, file: File) -> File:
-        return self._files.put(file.id, file)
+        return self._files.put(file.id, file, file.content.stored)
 
     def find(self, file_id: str) -> File | None:
         """The file, unless there is none or it has expired."""

@@ -32,7 +32,7 @@ class InteractionRoutes:
 
     def create_interaction(self) -> dict[str, Any] | Response:
         asked = Request.model_validate(request.get_json())
-        interaction = self._engine.create(asked)
+        interaction = self._engine.create(asked, request.content_length or 0)
         if asked.stream:
             return self._stream(interaction)
         # The answer to a create call has only the model's steps; a GET has the user's too.

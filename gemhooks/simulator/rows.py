@@ -20,7 +20,7 @@ SHUFFLED_TOGETHER = 100  # lines; as many are held in memory
 BROKEN_LINE = '{"key":"cut off","response":{"candi'
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """One request of a batch; *tag* is what the answer carries to be recognised by."""
 
@@ -28,7 +28,7 @@ class Row:
     tag: Json
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Model:
     """Answers rows by the scripts; *embeds* makes it answer with vectors instead."""
 

@@ -10,22 +10,36 @@ T = TypeVar("T")
 
 
 class Shelf(Generic[T]):
-    """Every value is frozen: a change puts a new one in its place. The oldest makes room."""
+    """Every value is frozen: a change puts a new one in its place.
+
+    Values weigh at least *lightest* each and *capacity* together; the oldest make room. *dropped*
+    is told of each value that leaves.
+    """
 
     def __init__(
-        self, noun: str, capacity: int, *, dropped: Callable[[T], None] = lambda _: None
+        self,
+        noun: str,
+        capacity: int,
+        *,
+        lightest: int = 1,
+        dropped: Callable[[T], None] = lambda _: None,
     ) -> None:
         self._noun = noun
         self._capacity = capacity
+        self._lightest = lightest
         self._dropped = dropped
         self._lock = threading.Condition()
         self._values: dict[str, T] = {}
+        self._weights: dict[str, int] = {}
+        self._weight = 0
 
-    def put(self, key: str, value: T) -> T:
+    def put(self, key: str, value: T, weight: int = 0) -> T:
+        weight = max(weight, self._lightest)
         with self._lock:
             self._values[key] = value
-            oldest = next(iter(self._values)) if len(self._values) > self._capacity else None
-        if oldest is not None:
+            self._weight += weight - self._weights.get(key, 0)
+            self._weights[key] = weight
+        while self._weight > self._capacity and (oldest := next(iter(self._values))) != key:
             self.discard(oldest)
         return value
 
@@ -59,6 +73,7 @@ class Shelf(Generic[T]):
     def discard(self, key: str) -> None:
         with self._lock:
             value = self._values.pop(key, None)
+            self._weight -= self._weights.pop(key, 0)
             self._lock.notify_all()
         if value is not None:
             self._dropped(value)

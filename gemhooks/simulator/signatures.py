@@ -20,7 +20,7 @@ TOKEN_SECONDS = 3600
 STRANGERS = ("v1,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "v2,bmV4dA==")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Target:
     """Where a delivery goes; without a webhook's id it came from a `webhook_config`."""
 
@@ -29,7 +29,7 @@ class Target:
     scheme: Scheme = Scheme.V1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Delivery:
     id: str
     type: str
@@ -38,6 +38,7 @@ class Delivery:
     kind: Kind
     resource_id: str = ""  # whose event it is
     attempt: int = 1
+    is_ping: bool = False
 
 
 class Signer:
@@ -54,7 +55,7 @@ class Signer:
         if webhook_id is None:
             return True
         webhook = self._state.webhooks.find(webhook_id)
-        return webhook is not None and (webhook.state == "enabled" or delivery.type == "ping")
+        return webhook is not None and (webhook.state == "enabled" or delivery.is_ping)
 
     def headers(self, delivery: Delivery, now: int) -> dict[str, str]:
         """The headers of an attempt that is made *now*, in seconds since 1970."""

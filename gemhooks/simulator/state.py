@@ -26,11 +26,12 @@ from gemhooks.simulator.webhook_config import WebhookConfig
 Step = Mapping[str, Any]
 T = TypeVar("T")
 
-# Of each kind, the oldest makes room for the newest.
-MOST_WEBHOOKS, MOST_INTERACTIONS, MOST_BATCHES, MOST_VIDEOS = 1_000, 50_000, 5_000, 5_000
+# Of each kind, the oldest make room for the newest. The others weigh what their requests do.
+MOST_WEBHOOKS = 1_000
+LIGHTEST, HEAVIEST = 4 << 10, 256 << 20  # bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SigningSecret:
     text: str = field(repr=False)
     expires: float | None = None  # seconds since 1970
@@ -40,7 +41,7 @@ class SigningSecret:
         return self.expires is None or time.time() < self.expires
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Webhook:
     id: str
     uri: str
@@ -67,7 +68,7 @@ class Request(BaseModel):
     webhook_config: WebhookConfig | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Interaction:
     request: Request
     script: Script
@@ -94,9 +95,9 @@ class State:
         faults: Faults,
     ) -> None:
         self.webhooks = Shelf[Webhook]("Webhook", MOST_WEBHOOKS)
-        self.interactions = Shelf[Interaction]("Interaction", MOST_INTERACTIONS)
-        self.batches = Shelf[Batch]("Batch", MOST_BATCHES)
-        self.videos = Shelf[Video]("Operation", MOST_VIDEOS)
+        self.interactions = Shelf[Interaction]("Interaction", HEAVIEST, lightest=LIGHTEST)
+        self.batches = Shelf[Batch]("Batch", HEAVIEST, lightest=LIGHTEST)
+        self.videos = Shelf[Video]("Operation", HEAVIEST, lightest=LIGHTEST)
         self.files = Files()
         self.scripts = tuple(scripts)
         self.plans = plans

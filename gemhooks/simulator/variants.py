@@ -25,6 +25,7 @@ class Variants(BaseModel):
     # Webhooks.
     rotation_grace: float = 86_400.0  # seconds; the 24 hours, compressible
     update_mask: Literal["ignored", "applied"] = "ignored"
+    ping_type: str = "ping"  # nobody documents it; one that is no event's name is honest
     webhook_times: bool = False  # create_time and update_time
 
     # The envelope of an event.

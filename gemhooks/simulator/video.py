@@ -29,7 +29,7 @@ class VideoRequest(BaseModel):
         return " ".join(str(instance.get("prompt", "")) for instance in self.instances)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Video:
     request: VideoRequest
     model: str

@@ -26,16 +26,18 @@ class VideoJobs:
         self._announcer = announcer
         self._delay = delay
 
-    def create(self, model: str, asked: VideoRequest) -> Video:
+    def create(self, model: str, asked: VideoRequest, size: int) -> Video:
         plan = plans.find(self._state.plans.videos, (asked.prompt, model), VideoPlan())
         video = Video(asked, model, plan)
-        self._state.videos.put(video.id, video)
+        self._state.videos.put(video.id, video, size)
         if plan.outcome != "stuck":
             self._schedule.after(self._delay + plan.delay, lambda: self._end(video))
         return video
 
     def _end(self, video: Video) -> None:
         plan = video.plan
+        if self._state.videos.find(video.id) is None:  # it made room for newer ones
+            return
         if plan.outcome != "succeeded":  # nothing is documented that would say so
             error = plans.status(plan.code, plan.message)
             self._state.videos.change(video.id, lambda one: replace(one, done=True, error=error))
@@ -65,7 +67,7 @@ class VideoRoutes:
 
     def create_video(self, model: str) -> dict[str, Any]:
         asked = VideoRequest.model_validate(request.get_json())
-        return self._show(self._jobs.create(f"models/{model}", asked))
+        return self._show(self._jobs.create(f"models/{model}", asked, request.content_length or 0))
 
     def get_video(self, model: str, video_id: str) -> dict[str, Any]:
         return self._show(self._state.seen(video_id, self._state.videos))

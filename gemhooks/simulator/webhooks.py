@@ -108,9 +108,9 @@ class WebhookRoutes:
 
     def ping_webhook(self, webhook_id: str) -> dict[str, Any]:
         webhook = self._state.webhooks.get(webhook_id)
-        # Nobody documents a ping's type: one that is no event's name is the honest choice.
-        ping = envelope("ping", {"id": webhook.id})
-        self._deliveries.send("ping", ping, [Target(webhook.uri, webhook.id)])
+        event_type = self._state.variants.ping_type
+        ping, target = envelope(event_type, {"id": webhook.id}), Target(webhook.uri, webhook.id)
+        self._deliveries.send(event_type, ping, [target], is_ping=True)
         return {}
 
     def rotate(self, webhook_id: str) -> dict[str, Any]:
