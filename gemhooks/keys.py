@@ -466,6 +466,13 @@ class KeyRing:
         """The shared secrets as of now."""
         return self._secrets.secrets if self._secrets else ()
 
+    def refresh(self) -> None:
+        """Look for changed secrets, and fetch published keys if that is due; waits for nothing."""
+        if self._secrets:
+            _ = self._secrets.secrets
+        if self._jwks:
+            self._jwks.refresh()
+
     def fingerprints(self) -> Iterator[tuple[str, str]]:
         """Yield the scheme and the fingerprint of each key, all of them public."""
         yield from ((Scheme.V1.value, each.fingerprint) for each in self.secrets)

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from gemhooks import logs
 from gemhooks.admin import AdminServer
 from gemhooks.errors import Misconfigured
+from gemhooks.keys import KeyRing
 from gemhooks.queues.connect import connect
 from gemhooks.settings import Settings
 from receiver.adapter import AsgiAdapter
@@ -110,7 +111,7 @@ async def serve(settings: Settings) -> int:
     try:
         admin.start()
         receiver = receiver_of(settings, keys, broker.publisher, registry, ready)
-        server = server_of(receiver, grace=settings.grace)
+        server = server_of(receiver, keys, grace=settings.grace)
         await _run(server, listener, stop, settings.drain_delay)
     finally:
         await asyncio.to_thread(broker.close)
@@ -130,7 +131,9 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def server_of(receiver: Receiver, *, grace: float, limits: Limits = DEFAULT) -> Server:
+def server_of(
+    receiver: Receiver, keys: KeyRing, *, grace: float, limits: Limits = DEFAULT
+) -> Server:
     limits = replace(limits, connections=min(limits.connections, _descriptors()))
     connections: Any = Connections(receiver.metrics, limits)
     app: Any = AsgiAdapter(
@@ -139,8 +142,14 @@ def server_of(receiver: Receiver, *, grace: float, limits: Limits = DEFAULT) -> 
         max_body=receiver.max_body,
         max_uploads=limits.uploads,
     )
+
+    async def look_for_keys() -> None:
+        keys.refresh()  # they change and expire though nobody sends a webhook
+
     config = uvicorn.Config(
         app,
+        callback_notify=look_for_keys,
+        timeout_notify=1,  # seconds
         http=connections,
         ws="none",
         lifespan="off",

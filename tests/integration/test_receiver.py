@@ -158,9 +158,13 @@ def test_while_the_broker_has_no_memory_it_answers_503_and_recovers_by_itself(
 
 @dataclass
 class Load:
-    """Clients that post on connections of their own until they are told that one is the last."""
+    """Clients that post until the answer closes their connection.
+
+    Those that are *fresh* open one for each request, until they are told that it is not ready.
+    """
 
     receiver: Running
+    fresh: bool
     answers: dict[str, int] = field(default_factory=dict)
     resets: list[str] = field(default_factory=list)
     is_over: threading.Event = field(default_factory=threading.Event)
@@ -170,42 +174,55 @@ class Load:
         number = 0
         while not self.is_over.is_set():
             number += 1
-            webhook_id = f"msg_{name}_{number}"
-            try:
-                connection.request("POST", PATH, BODY, signed(BODY, webhook_id))
-                answer = connection.getresponse()
-                answer.read()
-            except (OSError, http.client.HTTPException) as error:
-                self.resets.append(repr(error))
+            is_last = self.post(connection, f"msg_{name}_{number}")
+            if is_last and not self.fresh:
                 break
-            self.answers[webhook_id] = answer.status
-            if answer.will_close:
-                break
+            if self.fresh:
+                connection.close()  # the next request opens it again
         connection.close()
+
+    def post(self, connection: http.client.HTTPConnection, webhook_id: str) -> bool:
+        """Whether it was the last on its connection."""
+        try:
+            connection.request("POST", PATH, BODY, signed(BODY, webhook_id))
+            answer = connection.getresponse()
+            answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            self.resets.append(repr(error))
+            return True
+        self.answers[webhook_id] = answer.status
+        return answer.will_close
 
 
 @contextmanager
-def load(receiver: Running) -> Iterator[Load]:
-    under = Load(receiver)
+def load(receiver: Running, *, fresh: bool) -> Iterator[Load]:
+    under = Load(receiver, fresh)
     threads = [threading.Thread(target=under.client, args=(n,)) for n in range(CLIENTS)]
     for thread in threads:
         thread.start()
-    eventually(lambda: len(under.answers) > 20 * CLIENTS, why="requests are answered")
     try:
+        eventually(lambda: len(under.answers) > 20 * CLIENTS, why="requests are answered")
         yield under
     finally:
+        if fresh:
+            under.is_over.set()
         for thread in threads:
             thread.join(30)
         under.is_over.set()
 
 
-@pytest.mark.parametrize("delay", ["0", "1s"])
+@pytest.mark.parametrize(
+    ("delay", "fresh"),
+    [("0", False), ("2s", False), ("2s", True)],
+    ids=["at once", "later", "new connections"],
+)
 def test_at_the_end_every_2xx_is_in_the_queue_and_nobody_is_reset(
-    amqp_url: str, tmp_path: Path, delay: str
+    amqp_url: str, tmp_path: Path, delay: str, *, fresh: bool
 ) -> None:
     with running(amqp_url, tmp_path, GEMHOOKS_DRAIN_DELAY=delay) as receiver:
-        with load(receiver) as under:
+        with load(receiver, fresh=fresh) as under:
             receiver.child.send_signal(signal.SIGTERM)
+            eventually(lambda: not is_ready(receiver.admin)(), why="readiness falls")
         code = receiver.child.wait(30)
     accepted = {name for name, status in under.answers.items() if status == 204}
 

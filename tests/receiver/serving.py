@@ -139,7 +139,7 @@ def served(
     keys = more.pop("keys", None) or key_ring(settings)
     wired = receiver_of(settings, keys, publisher, registry, lambda: True)
     receiver = replace(wired, **more)
-    server = server_of(receiver, grace=grace, limits=limits)
+    server = server_of(receiver, keys, grace=grace, limits=limits)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         # Small, so that a client that reads nothing is felt soon; each connection inherits it.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)

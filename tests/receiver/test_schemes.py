@@ -527,6 +527,23 @@ def test_a_secret_is_changed_under_load_without_a_single_refusal(tmp_path: Path)
     assert retired == 401
 
 
+def test_keys_are_renewed_though_nobody_sends_a_webhook(jwks: Website, tmp_path: Path) -> None:
+    file, clock = tmp_path / "secret", Clock()
+    file.write_text(SECRET)
+    published = JwksCache(jwks.url, clock=clock)
+    keys = KeyRing(SigningSecrets(path=file), jwks=published)
+    with capture_logs() as lines, served(keys=keys):
+        wait_until(lambda: published.age() == 0, "the published keys are fetched")
+        clock.now += HOUR
+        file.write_text(f"{SECRET} {base64.b64encode(bytes(range(32))).decode()}")
+        wait_until(lambda: jwks.hits == 2, "they are fetched again")
+        wait_until(lambda: lines, "the secrets are read again")
+
+    assert [(line["event"], len(line["keys"])) for line in lines] == [
+        ("webhook_secrets_reloaded", 2)
+    ]
+
+
 def key_samples(site: Site) -> list[str]:
     """The fingerprints of the keys in use, as the metrics tell them."""
     return [
