@@ -119,7 +119,7 @@ class Settings(BaseSettings):
     reconcile_grace: Seconds = 60.0  # an event is on its way for so long
     list_batches_every: Seconds = 900.0
 
-    concurrency: Annotated[int, Field(ge=1, le=1000)] = 8  # handlers at once, per process
+    concurrency: Annotated[int, Field(ge=1, le=1000)] = 16  # handlers at once, per process
     # Messages at hand per queue; 0 is twice the concurrency: one in work, one waiting, for each.
     prefetch: Annotated[int, Field(ge=0, le=65535)] = 0
     retry_schedule: Schedule = (5.0, 30.0, 120.0, 600.0, 3600.0, 21600.0)

@@ -111,7 +111,7 @@ def _take(connection: sa.Connection, row: dict[str, Any], terms: Terms) -> CallC
         "started_at": Now(),
     }
     first = {"state": CallState.APPROVAL} if terms.approval else running | {"starts": 1}
-    statement = insert(connection, calls).values(**row | first)
+    statement = insert(connection.dialect.name, calls).values(**row | first)
     free = calls.c.state == CallState.READY
     statement = statement.on_conflict_do_update(
         index_elements=_CALL,
@@ -139,7 +139,7 @@ def _met(connection: sa.Connection, row: dict[str, Any], *, again: bool) -> Call
 
 
 def _finish(connection: sa.Connection, row: dict[str, Any]) -> CallRecord:
-    statement = insert(connection, calls).values(**row)
+    statement = insert(connection.dialect.name, calls).values(**row)
     named = ("state", "outcome", "is_error", "result", "result_url", "ended_at")
     statement = statement.on_conflict_do_update(
         index_elements=_CALL,

@@ -1,5 +1,8 @@
 """The statements about claims; the primary key decides every race."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,28 +21,40 @@ _FREE = sa.and_(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Somebody wants to handle what lies there."""
+
+    at: Key
+    redelivered: bool
+
+
 def take(
-    connection: sa.Connection, at: Key, *, owner: str, lease: float, redelivered: bool
-) -> Claimed:
-    """Insert the row, or take over one that is free; else say why not."""
-    statement = insert(connection, handled).values(**_new(at, owner, lease, starts=redelivered))
-    statement = statement.on_conflict_do_update(
-        index_elements=["queue", "key"],
-        set_={"owner": owner, "lease_until": Now() + lease, "starts": _starts(redelivered)},
-        where=_FREE,
-    )
-    starts = connection.scalar(statement.returning(handled.c.starts))
-    if starts is not None:
-        return Claimed(Claim.GRANTED, starts)
-    return _refusal(connection, at)
+    connection: sa.Connection, wishes: Sequence[Wish], *, owner: str, lease: float
+) -> list[Claimed]:
+    """For each, insert the row or take over one that is free; else say why not."""
+    # In one order everywhere, lest two processes wait for each other's rows.
+    rows = [
+        {"queue": queue, "key": key, "owner": owner, "lease": lease, "starts": int(redelivered)}
+        for (queue, key), redelivered in sorted({w.at: w.redelivered for w in wishes}.items())
+    ]
+    granted = {
+        (queue, key): Claimed(Claim.GRANTED, starts)
+        for queue, key, starts in connection.execute(_take(connection.dialect.name), rows)
+    }
+    refused = [wish.at for wish in wishes if wish.at not in granted]
+    reasons = _reasons(connection, refused) if refused else {}
+    busy = Claimed(Claim.BUSY)  # a second wish for one row, or it was swept in this very moment
+    return [
+        granted.pop(wish.at) if wish.at in granted else reasons.get(wish.at, busy)
+        for wish in wishes
+    ]
 
 
-def finish(connection: sa.Connection, at: Key) -> None:
-    """Mark it done, whoever holds the claim by now: the work is done."""
-    ended = {"state": DONE, "owner": NOBODY, "lease_until": Now(), "done_at": Now()}
-    row = _new(at, NOBODY, 0.0, starts=False) | ended
-    statement = insert(connection, handled).values(**row)
-    connection.execute(statement.on_conflict_do_update(index_elements=["queue", "key"], set_=ended))
+def finish(connection: sa.Connection, ats: Sequence[Key]) -> None:
+    """Mark them done, whoever holds the claims by now: the work is done."""
+    rows = [{"queue": queue, "key": key} for queue, key in sorted(set(ats))]
+    connection.execute(_finish(connection.dialect.name), rows)
 
 
 def free(connection: sa.Connection, at: Key, *, owner: str, ended: bool) -> None:
@@ -65,33 +80,56 @@ def is_known(connection: sa.Connection, at: Key) -> bool:
     return connection.scalar(sa.select(sa.exists().where(_is(at)))) is True
 
 
-def _new(at: Key, owner: str, lease: float, *, starts: bool) -> dict[str, Any]:
-    return {
-        "queue": at[0],
-        "key": at[1],
-        "state": RUNNING,
-        "owner": owner,
-        "lease_until": Now() + lease,
-        "starts": int(starts),
-        "first_at": Now(),
+# Built once: that takes longer than the database takes to run them. What they return makes
+# SQLAlchemy send all rows in one statement.
+@cache
+def _take(dialect: str) -> sa.Executable:
+    lease = sa.bindparam("lease", type_=sa.Double)
+    row = {"state": RUNNING, "lease_until": Now() + lease, "first_at": Now()}
+    named: dict[str, Any] = {
+        name: sa.bindparam(name) for name in ("queue", "key", "owner", "starts")
     }
+    statement = insert(dialect, handled).values(**row, **named)
+    new = statement.excluded
+    return statement.on_conflict_do_update(
+        index_elements=["queue", "key"],
+        set_={
+            "owner": new.owner,
+            "lease_until": new.lease_until,
+            "starts": handled.c.starts + _one_more(new.starts),
+        },
+        where=_FREE,
+    ).returning(handled.c.queue, handled.c.key, handled.c.starts)
 
 
-def _starts(redelivered: bool) -> sa.ColumnElement[int]:  # noqa: FBT001
-    if redelivered:
-        return handled.c.starts + 1
+@cache
+def _finish(dialect: str) -> sa.Executable:
+    ended: dict[str, Any] = {
+        "state": DONE,
+        "owner": NOBODY,
+        "lease_until": Now(),
+        "done_at": Now(),
+    }
+    named: dict[str, Any] = {name: sa.bindparam(name) for name in ("queue", "key")}
+    statement = insert(dialect, handled).values(**ended, **named, starts=0, first_at=Now())
+    return statement.on_conflict_do_update(index_elements=["queue", "key"], set_=ended).returning(
+        handled.c.key
+    )
+
+
+def _one_more(redelivered: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
     # A lease that ran out belonged to an owner that died over the message. Its copy met the
     # live lease, was sent round through a retry queue, and comes back looking like a first one.
-    return handled.c.starts + sa.case((_EXPIRED, 1), else_=0)
+    return sa.case((sa.or_(redelivered > 0, _EXPIRED), 1), else_=0)
 
 
-def _refusal(connection: sa.Connection, at: Key) -> Claimed:
-    row = connection.execute(
-        sa.select(handled.c.state, handled.c.starts).where(_is(at))
-    ).one_or_none()
-    if row is None:  # swept in this very moment
-        return Claimed(Claim.BUSY)
-    return Claimed(Claim.DONE if row.state == DONE else Claim.BUSY, row.starts)
+def _reasons(connection: sa.Connection, refused: Sequence[Key]) -> dict[Key, Claimed]:
+    columns = (handled.c.queue, handled.c.key, handled.c.state, handled.c.starts)
+    wanted = sa.tuple_(handled.c.queue, handled.c.key).in_(refused)
+    return {
+        (row.queue, row.key): Claimed(Claim.DONE if row.state == DONE else Claim.BUSY, row.starts)
+        for row in connection.execute(sa.select(*columns).where(wanted))
+    }
 
 
 def _is(at: Key) -> sa.ColumnElement[bool]:

@@ -100,7 +100,7 @@ def _of(interaction_id: str) -> sa.ColumnElement[bool]:
 def _begin(connection: sa.Connection, row: dict[str, Any], lease: float, wait: float) -> Begun:
     """Insert the row or take over one that was surely not sent; else say how it stands."""
     sending = {"state": SendState.SENDING, "lease_until": Now() + lease, "updated_at": Now()}
-    statement = insert(connection, continuations).values(
+    statement = insert(connection.dialect.name, continuations).values(
         **row, **sending, error="", created_at=Now()
     )
     statement = statement.on_conflict_do_update(

@@ -4,7 +4,8 @@ import secrets
 import threading
 
 from gemhooks.ledger import claims, retention
-from gemhooks.ledger.claims import Key
+from gemhooks.ledger.batching import Batching
+from gemhooks.ledger.claims import Key, Wish
 from gemhooks.ledger.database import Database
 from gemhooks.ledger.renewer import Renewer
 from gemhooks.ledger.texts import storable
@@ -23,15 +24,13 @@ class DatabaseLedger:
         self._owner = secrets.token_hex(8)  # of this object: no process id is unique for long
         self._live: set[Key] = set()
         self._lock = threading.Lock()
+        self._claims = Batching(self._take)
+        self._ends = Batching(self._finish)
         self._renewer = Renewer(self._renew, self._sweep_more, every=lease / 3)
 
     def claim(self, queue: str, key: str, *, redelivered: bool) -> Claimed:
         at = _at(queue, key)
-        claimed = self._database.write(
-            lambda connection: claims.take(
-                connection, at, owner=self._owner, lease=self._lease, redelivered=redelivered
-            )
-        )
+        claimed = self._claims.ask(Wish(at, redelivered))
         if claimed.claim is Claim.GRANTED:
             with self._lock:
                 self._live.add(at)
@@ -39,7 +38,7 @@ class DatabaseLedger:
 
     def done(self, queue: str, key: str) -> None:
         at = self._forget(queue, key)
-        self._database.write(lambda connection: claims.finish(connection, at))
+        self._ends.ask(at)
 
     def release(self, queue: str, key: str, *, ended: bool = True) -> None:
         at = self._forget(queue, key)
@@ -64,6 +63,15 @@ class DatabaseLedger:
     def close(self) -> None:
         """Keep no claim alive any more; those that are open end with their lease."""
         self._renewer.close()
+
+    def _take(self, wishes: list[Wish]) -> list[Claimed]:
+        return self._database.write(
+            lambda connection: claims.take(connection, wishes, owner=self._owner, lease=self._lease)
+        )
+
+    def _finish(self, ats: list[Key]) -> list[None]:
+        self._database.write(lambda connection: claims.finish(connection, ats))
+        return [None] * len(ats)
 
     def _forget(self, queue: str, key: str) -> Key:
         """Stop renewing, even if the write then fails: else the copies would wait for ever."""

@@ -142,7 +142,7 @@ def is_job(kind: str, id: str) -> sa.ColumnElement[bool]:  # noqa: A002
 def _upsert(connection: sa.Connection, row: dict[str, Any]) -> Job:
     ends = row["state"] in TERMINAL
     first = {"created_at": Now(), "updated_at": Now(), "ended_at": Now() if ends else None}
-    statement = insert(connection, jobs).values(**row, **first)
+    statement = insert(connection.dialect.name, jobs).values(**row, **first)
     new = statement.excluded
     changes: dict[str, sa.ColumnElement[Any]] = {}
     changes |= {name: sa.func.coalesce(new[name], jobs.c[name]) for name in _LEARNED}

@@ -55,7 +55,7 @@ class Results:
 
 
 def _upsert(connection: sa.Connection, row: dict[str, Any]) -> None:
-    statement = insert(connection, results).values(**row, stored_at=Now())
+    statement = insert(connection.dialect.name, results).values(**row, stored_at=Now())
     changes = {"bytes": statement.excluded.bytes, "stored_at": Now()}
     connection.execute(
         statement.on_conflict_do_update(index_elements=["kind", "id", "url"], set_=changes)

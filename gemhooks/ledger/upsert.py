@@ -1,4 +1,4 @@
-"""INSERT ... ON CONFLICT for whichever database is connected."""
+"""INSERT ... ON CONFLICT for either database."""
 
 from typing import cast
 
@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 
-def insert(connection: sa.Connection, table: sa.Table) -> postgresql.Insert:
-    if connection.dialect.name == "postgresql":
+def insert(dialect: str, table: sa.Table) -> postgresql.Insert:
+    if dialect == "postgresql":
         return postgresql.insert(table)
     # The two classes share the methods we use, but no base that has them.
     return cast("postgresql.Insert", sqlite.insert(table))
