@@ -206,6 +206,61 @@ class InteractionFetched(Event, frozen=True):
     data: Fetched
 
 
+class FetchedBatch(Resource, frozen=True):
+    """A batch and what it brought; the counts are of rows."""
+
+    status: str = ""  # succeeded, partly_failed, all_failed, no_output, failed, expired, ...
+    model: str = ""
+    result_url: str = ""  # rows.jsonl; empty where there are no rows
+    summary_url: str = ""
+    requested: int | None = None
+    ok: int = 0
+    failed: int = 0
+    missing: int = 0
+
+
+class BatchFetched(Event, frozen=True):
+    """Ours: a batch has ended, and what it brought lies in the results store."""
+
+    types: ClassVar[tuple[str, ...]] = ("batch.fetched",)
+    exchange: ClassVar[str] = topology.RESULTS
+    data: FetchedBatch
+
+
+class FetchedRow(Resource, frozen=True):
+    """One row of the batch *id*."""
+
+    number: int = 0  # of its line in rows.jsonl, from 1 on
+    key: str | None = None
+    outcome: str = ""  # ok, failed, empty or malformed
+    row: Any = None  # as Gemini sent it; None where it is large, or malformed
+    result_url: str = ""
+
+
+class BatchRow(Event, frozen=True):
+    """Ours, with GEMHOOKS_BATCH_ROWS=1: one row of a batch that was fetched."""
+
+    types: ClassVar[tuple[str, ...]] = ("batch.row",)
+    exchange: ClassVar[str] = topology.RESULTS
+    data: FetchedRow
+
+
+class FetchedVideo(Resource, frozen=True):
+    """A video that lies in the results store; its size is in bytes."""
+
+    result_url: str = ""
+    size: int = 0
+    content_type: str = ""
+
+
+class VideoFetched(Event, frozen=True):
+    """Ours: a video lies in the results store."""
+
+    types: ClassVar[tuple[str, ...]] = ("video.fetched",)
+    exchange: ClassVar[str] = topology.RESULTS
+    data: FetchedVideo
+
+
 class Asked(Resource, frozen=True):
     """An interaction, and who asks for a look at it."""
 
@@ -274,6 +329,9 @@ KNOWN: tuple[type[Event], ...] = (
     BatchCancelled,
     VideoGenerated,
     InteractionFetched,
+    BatchFetched,
+    BatchRow,
+    VideoFetched,
     InteractionWaiting,
     FunctionCalled,
     ConversationMessage,

@@ -77,6 +77,8 @@ class Settings(BaseSettings):
     broker_url: SecretStr = SecretStr("sqlite:///gemhooks-data/queue.db")
     database_url: SecretStr = SecretStr("sqlite:///gemhooks-data/ledger.db")
     results_url: str = "gemhooks-data/results"
+    spool: str = "gemhooks-data/spool"  # a local folder, for large results on their way to a bucket
+    batch_rows: bool = False  # publish each row of a batch, too
     conversations: bool = False  # store and publish interactions as conversations, too
 
     gemini_api_key: SecretStr = SecretStr("")

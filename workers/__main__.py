@@ -11,22 +11,45 @@ from gemhooks.metrics import ResultMetrics
 from gemhooks.results import ResultsStore
 from gemhooks.settings import Settings
 from workers import reconcile
+from workers.batches import BatchFetcher
 from workers.calling import function_caller
+from workers.videos import VideoFetcher
 from workers.wiring import built_in_consumers
 
 
 def build(parts: service.Parts) -> Consumers:
     settings = parts.settings
     gemini = Gemini.from_settings(settings)
-    results = ResultsStore(settings.results_url)
+    results = ResultsStore(settings.results_url, spool=settings.spool)
+    metrics = ResultMetrics(parts.registry)
     return built_in_consumers(
         gemini.interactions,
         results,
         parts.broker.publisher,
         parts.ledgers.jobs,
-        metrics=ResultMetrics(parts.registry),
+        metrics=metrics,
         functions=function_caller(parts, gemini),
         conversations=settings.conversations,
+        batches=BatchFetcher(
+            gemini.operations,
+            gemini.files,
+            results,
+            parts.ledgers.results,
+            parts.broker.publisher,
+            parts.ledgers.jobs,
+            metrics,
+            publishes_rows=settings.batch_rows,
+        ),
+        videos=VideoFetcher(
+            gemini.operations,
+            gemini.interactions,
+            gemini.files,
+            results,
+            parts.ledgers.results,
+            parts.broker.publisher,
+            parts.ledgers.jobs,
+            metrics,
+        ),
     )
 
 

@@ -4,6 +4,7 @@ from gemhooks import events, topology
 from gemhooks.consumers import Consumers
 from gemhooks.messages import Publisher
 from gemhooks.metrics import ResultMetrics
+from workers.batches import BatchFetcher
 from workers.calling import unserved
 from workers.chains import Noticing
 from workers.conversations import ConversationTeller
@@ -11,6 +12,7 @@ from workers.functions import FunctionCaller
 from workers.interactions import InteractionFetcher
 from workers.ports import InteractionReader, JobRecorder, Results
 from workers.records import EventRecorder
+from workers.videos import VideoFetcher
 
 
 def built_in_consumers(
@@ -22,8 +24,10 @@ def built_in_consumers(
     metrics: ResultMetrics,
     functions: FunctionCaller | None = None,
     conversations: bool = False,
+    batches: BatchFetcher | None = None,
+    videos: VideoFetcher | None = None,
 ) -> Consumers:
-    """All of them; batches and videos are recorded only, and so are calls without functions."""
+    """All of them; for what is not given, events are recorded only."""
     teller = ConversationTeller(results, publisher) if conversations else None
     fetcher = InteractionFetcher(
         interactions, results, publisher, jobs, metrics, conversations=teller
@@ -38,6 +42,9 @@ def built_in_consumers(
     asked = functions.run if functions else recorder.record
     consumers.add(events.InteractionRequiresAction, asked, queue=queue)
     consumers.add(events.InteractionWaiting, functions.run if functions else unserved, queue=queue)
-    consumers.add(events.BatchEvent, recorder.record, queue=topology.BATCHES.name)
+    fetch = batches.fetch if batches else recorder.record
+    consumers.add(events.BatchEvent, fetch, queue=topology.BATCHES.name)
     consumers.add(events.VideoEvent, recorder.record, queue=topology.VIDEOS.name)
+    if videos:
+        consumers.add(events.VideoGenerated, videos.fetch, queue=topology.VIDEOS.name)
     return consumers

@@ -6,6 +6,7 @@ The client takes a second to import and is therefore built at the first call.
 from typing import Self
 
 from gemhooks.gemini.client import Connection, official_client
+from gemhooks.gemini.files import Files
 from gemhooks.gemini.interactions import FetchedInteraction, Interactions
 from gemhooks.gemini.operations import Operations
 from gemhooks.gemini.rest import Rest
@@ -35,6 +36,7 @@ class Gemini:
         self._rest = Rest(api_key.strip(), base_url=base_url, timeout=timeout, hosts=hosts)
         self.interactions = Interactions(self._connection)
         self.starts = Starts(self._connection, self._rest)
+        self.files = Files(self._rest)
         self.operations = Operations(self._rest)
         self.webhooks = Webhooks(self._connection)
         self.streams = Streams(self._rest)

@@ -26,7 +26,11 @@ CHUNK = 1 << 20  # bytes
 MOST_REDIRECTS = 5
 NOT_CONNECTED = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
 ANSWER_TIMEOUTS = 4  # an answer must be whole within so many timeouts, however it drips
-PARTIAL, REDIRECTS = 206, (301, 302, 303, 307, 308)
+PARTIAL, REDIRECTS, TOO_FAR = 206, (301, 302, 303, 307, 308), 416
+
+
+class Shorter(Retry):
+    """The file ends before the byte that was asked for."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,12 @@ class Rest:
             raise Refused(f"results are not fetched from {parts.scheme}://{parts.hostname}"[:200])
         return Place(path_or_url, ours=_origin(parts) == _origin(_split(GOOGLE)))
 
+    def is_gemini(self, url: str) -> bool:
+        """Whether *url* is of the API, at Google's own address or at the configured one."""
+        if not url.startswith(("http:", "https:")):
+            return False
+        return _origin(_split(url)) in (self._origin, _origin(_split(GOOGLE)))
+
     def close(self) -> None:
         self._pools.close()
 
@@ -159,6 +169,8 @@ class Rest:
         )
 
     def _refuse(self, response: urllib3.BaseHTTPResponse) -> NoReturn:
+        if response.status == TOO_FAR:
+            raise Shorter("the file is shorter than what has arrived of it")
         body = None
         with suppress(urllib3.exceptions.HTTPError, OSError, orjson.JSONDecodeError):
             body = orjson.loads(response.read(LARGEST_REFUSAL))

@@ -99,3 +99,47 @@ def test_a_url_that_cannot_be_is_told_at_once_and_not_shown(url: str) -> None:
 def test_words_of_a_payload_are_no_kind(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="words of ours"):
         ResultsStore(str(tmp_path)).write("../x", "int_1", "json", b"1")
+
+
+def test_a_large_result_is_visible_only_when_it_is_whole(tmp_path: Path) -> None:
+    store = ResultsStore(str(tmp_path))
+    with store.partial("batches", "b1", "rows.jsonl") as partial:
+        partial.write(b"half")
+    assert store.find("batches", "b1", "rows.jsonl") is None
+
+    with store.partial("batches", "b1", "rows.jsonl") as partial:
+        assert partial.tail(2) == b"lf"
+        partial.write(b" and half")
+        url = store.put(partial, "batches", "b1", "rows.jsonl")
+
+    assert url == f"file://{tmp_path}/batches/b1/rows.jsonl"
+    assert b"".join(store.chunks("batches", "b1", "rows.jsonl")) == b"half and half"
+    found = store.find("batches", "b1", "rows.jsonl")
+    assert found is not None
+    assert found.size == 13
+    assert not list((tmp_path / ".partial").iterdir())
+
+
+@pytest.mark.parametrize("hostile", ["../../etc/x", "a/b", "..", ".partial", "a\0b"])
+def test_no_id_leads_a_large_result_out_of_the_folder(tmp_path: Path, hostile: str) -> None:
+    store = ResultsStore(str(tmp_path / "root"))
+
+    with store.partial("batches", hostile, "rows.jsonl") as partial:
+        partial.write(b"1")
+        store.put(partial, "batches", hostile, "rows.jsonl")
+
+    written = [each for each in tmp_path.rglob("*") if each.is_file()]
+    assert written == [tmp_path / "root" / "batches" / safe_id(hostile) / "rows.jsonl"]
+
+
+def test_what_was_abandoned_is_swept_and_what_is_in_work_is_not(tmp_path: Path) -> None:
+    store = ResultsStore(str(tmp_path))
+    with store.partial("batches", "old", "rows.jsonl") as partial:
+        old = partial.path
+    with store.partial("batches", "busy", "rows.jsonl") as busy:
+        for path in (old, busy.path):
+            os.utime(path, (0, 0))
+
+        with store.partial("batches", "new", "rows.jsonl"):
+            assert not old.exists()
+            assert busy.path.exists()

@@ -40,7 +40,7 @@ class Scripted(BaseHTTPRequestHandler):
             self.server.released.wait(30)
             return
         self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)

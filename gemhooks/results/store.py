@@ -1,10 +1,11 @@
-"""Where fetched results lie: a folder, or any place fsspec has a driver for."""
+"""The store itself: results under one URL, by kind and id."""
 
-import errno
 import hashlib
 import os
 import re
 import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,33 @@ import fsspec  # type: ignore[import-untyped]  # fsspec ships no types
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]  # idem
 
 from gemhooks.errors import Misconfigured, Retry
+from gemhooks.results.partial import Partial
+from gemhooks.results.reasons import full_disk_is_a_retry, reason
 
+FOLDERS = ("batches",)  # kinds whose results are a folder each: <kind>/<id>/<suffix>
+PARTIAL = ".partial"  # a folder; no kind can have its name
+CHUNK = 1 << 20  # bytes
 SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,120}")
-OUR_WORD = re.compile(r"[a-z]{1,20}(\.[a-z]{1,20})?")
+OUR_WORD = re.compile(r"[a-z][a-z0-9]{0,19}(\.[a-z][a-z0-9]{0,19})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One stored object; its size is in bytes."""
+
+    url: str
+    suffix: str
+    size: int
 
 
 class ResultsStore:
     """Results under one URL, each whole or absent, never half."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, spool: str | Path = "gemhooks-data/spool") -> None:
+        """*spool* is a local folder, for what is too large to be sent to *url* in one piece."""
         self._files, self._root = _opened(url)
+        local = isinstance(self._files, LocalFileSystem)
+        self._spool = Path(self._root) / PARTIAL if local else Path(spool)
 
     def write(self, kind: str, resource_id: str, suffix: str, content: bytes) -> str:
         """Store *content* and return its URL; what is there already is not written again.
@@ -29,24 +47,66 @@ class ResultsStore:
         Raises Retry where the place cannot be written to at present.
         """
         path = self._path(kind, resource_id, suffix)
-        try:
+        with full_disk_is_a_retry():
             if self._read(path) != content:
                 self._replace(path, content)
-        except OSError as error:
-            raise Retry(f"the result cannot be stored: {_reason(error)}") from error
-        return str(self._files.unstrip_protocol(path))
+        return self._url(path)
 
     def read(self, kind: str, resource_id: str, suffix: str) -> bytes | None:
         """The stored bytes, or None; Retry where the place cannot be read at present."""
         try:
             return self._read(self._path(kind, resource_id, suffix))
         except OSError as error:
-            raise Retry(f"the result cannot be read: {_reason(error)}") from error
+            raise Retry(f"the result cannot be read: {reason(error)}") from error
+
+    def find(self, kind: str, resource_id: str, suffix: str) -> Stored | None:
+        """What is stored under that name, or None; Retry as :meth:`read`."""
+        path = self._path(kind, resource_id, suffix)
+        try:
+            return Stored(self._url(path), suffix, int(self._files.size(path)))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise Retry(f"the result cannot be read: {reason(error)}") from error
+
+    def chunks(self, kind: str, resource_id: str, suffix: str) -> Iterator[bytes]:
+        """The stored bytes in pieces. Raises FileNotFoundError where there are none."""
+        with self._files.open(self._path(kind, resource_id, suffix), "rb") as file:
+            while chunk := file.read(CHUNK):
+                yield bytes(chunk)
+
+    def partial(self, kind: str, resource_id: str, suffix: str) -> Partial:
+        """The local file in which a large result grows, also across crashes."""
+        place = hashlib.sha256(self._root.encode()).hexdigest()[:12]
+        path = self._path(kind, resource_id, suffix).removeprefix(self._root).strip("/")
+        with full_disk_is_a_retry():
+            return Partial.open(self._spool / f"{place}-{path.replace('/', '-')}")
+
+    def put(self, partial: Partial, kind: str, resource_id: str, suffix: str) -> str:
+        """Make a whole *partial* visible under its name, replacing what was there; its URL.
+
+        Returns once it is durable; the partial is gone then.
+        """
+        path = self._path(kind, resource_id, suffix)
+        partial.sync()
+        with full_disk_is_a_retry():
+            if isinstance(self._files, LocalFileSystem):
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                partial.path.replace(path)
+                _sync_folder(Path(path).parent)
+            else:
+                _upload(self._files, partial.path, path)
+                partial.discard()
+        return self._url(path)
+
+    def _url(self, path: str) -> str:
+        return str(self._files.unstrip_protocol(path))
 
     def _path(self, kind: str, resource_id: str, suffix: str) -> str:
         if not OUR_WORD.fullmatch(kind) or not OUR_WORD.fullmatch(suffix):
             raise ValueError("kind and suffix are words of ours, never of a payload")
-        return f"{self._root}/{kind}/{safe_id(resource_id)}.{suffix}"
+        between = "/" if kind in FOLDERS else "."
+        return f"{self._root}/{kind}/{safe_id(resource_id)}{between}{suffix}"
 
     def _read(self, path: str) -> bytes | None:
         try:
@@ -115,9 +175,8 @@ def _replace_remote(files: Any, path: str, content: bytes) -> None:
     files.mv(aside, path)
 
 
-def _reason(error: OSError) -> str:
-    if error.errno == errno.ENOSPC:
-        return "the disk is full"
-    if isinstance(error, PermissionError):
-        return "permission denied"
-    return error.strerror or type(error).__name__
+def _upload(files: Any, source: Path, path: str) -> None:
+    files.makedirs(path.rpartition("/")[0], exist_ok=True)
+    aside = f"{path}.aside-{os.urandom(6).hex()}"
+    files.put_file(str(source), aside)
+    files.mv(aside, path)

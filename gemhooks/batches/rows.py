@@ -1,0 +1,117 @@
+"""One row of a batch's results: whose answer it is, and whether it is one.
+
+Source: the Batch API's guide. A line has ``key`` and ``response`` or ``error``; inlined rows have
+the key in their ``metadata``; a line may also be a bare response or a bare status.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+Json = dict[str, Any]
+
+RESPONSES = ("candidates", "embedding", "embeddings", "promptFeedback", "usageMetadata")
+UNSPECIFIED = "unspecified"
+# usageMetadata's fields by what the tokens were spent on.
+TOKENS = {
+    "input": ("promptTokenCount", "promptTokensDetails"),
+    "output": ("candidatesTokenCount", "candidatesTokensDetails"),
+    "thought": ("thoughtsTokenCount", ""),
+    "tool_use": ("toolUsePromptTokenCount", "toolUsePromptTokensDetails"),
+    "cached": ("cachedContentTokenCount", "cacheTokensDetails"),
+}
+
+
+class Outcome(StrEnum):
+    OK = "ok"
+    FAILED = "failed"  # the row has an error
+    EMPTY = "empty"  # no error, and nothing to use either
+    MALFORMED = "malformed"  # no JSON object
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """*key* is None for a row that does not say whose answer it is."""
+
+    outcome: Outcome
+    key: str | None = None
+    code: int | str | None = None  # of the error: google.rpc.Code
+    tokens: tuple[tuple[str, str, int], ...] = ()  # kind, modality, count
+
+
+MALFORMED = Row(Outcome.MALFORMED)
+
+
+def read_row(line: bytes) -> Row:
+    """Read one line of a result file, whatever is in it."""
+    try:
+        given = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return MALFORMED
+    return row_of(given) if isinstance(given, dict) else MALFORMED
+
+
+def row_of(given: Json) -> Row:
+    """Read one row that is parsed already."""
+    key = _key(given)
+    error = given.get("error") or _bare_status(given)
+    if error:
+        code = error.get("code") if isinstance(error, dict) else None
+        return Row(Outcome.FAILED, key, code if isinstance(code, int | str) else None)
+    response = given.get("response")
+    if response is None and any(name in given for name in RESPONSES):
+        response = given
+    if not isinstance(response, dict) or not _has_content(response):
+        return Row(Outcome.EMPTY, key)
+    return Row(Outcome.OK, key, tokens=tuple(_tokens(response)))
+
+
+def _key(given: Json) -> str | None:
+    """The key, or the one in the metadata; a number by its JSON text."""
+    metadata = given.get("metadata")
+    key = given.get("key")
+    if key is None and isinstance(metadata, dict):
+        key = metadata.get("key")
+    if isinstance(key, int | float) and not isinstance(key, bool):
+        key = orjson.dumps(key).decode()
+    return key if isinstance(key, str) and key else None
+
+
+def _bare_status(given: Json) -> Json | None:
+    is_status = "code" in given and "message" in given and "response" not in given
+    return given if is_status else None
+
+
+def _has_content(response: Json) -> bool:
+    """An answer, or a vector; a prompt that was blocked has neither."""
+    return bool(
+        response.get("candidates") or response.get("embedding") or response.get("embeddings")
+    )
+
+
+def _tokens(response: Json) -> Iterator[tuple[str, str, int]]:
+    usage = response.get("usageMetadata")
+    if isinstance(usage, dict):
+        for kind, (total, details) in TOKENS.items():
+            yield from _of_kind(kind, usage.get(total), usage.get(details))
+    elif count := _count(response.get("tokenCount")):  # of an embedding
+        yield "input", UNSPECIFIED, count
+
+
+def _of_kind(kind: str, total: Any, details: Any) -> Iterator[tuple[str, str, int]]:
+    told = 0
+    for each in details if isinstance(details, list) else ():
+        if isinstance(each, dict) and (count := _count(each.get("tokenCount"))):
+            told += count
+            yield kind, str(each.get("modality", UNSPECIFIED)).lower()[:40], count
+    if (rest := _count(total) - told) > 0:
+        yield kind, UNSPECIFIED, rest
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdecimal():
+        value = int(value[:18])
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
