@@ -13,11 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from gemhooks.cli.tables import Format, FormatOption
-from gemhooks.cli.webhook.shared import ReceiverOption, held_secrets, opened
+from gemhooks.cli.webhook.shared import ReceiverOption, held_secrets, opened, read_settings
 from gemhooks.doctor.findings import Check, Finding, Level
 from gemhooks.gemini import Webhooks
 from gemhooks.gemini.webhooks import webhook_id
-from gemhooks.settings import Settings
 from gemhooks.webhooks.receivers import Receivers
 
 STYLES = {Level.GREEN: "green", Level.YELLOW: "yellow", Level.RED: "bold red", Level.SKIPPED: "dim"}
@@ -36,7 +35,7 @@ def doctor(
     """Look at everything an event passes on its way; exit code 1 where something is red."""
     from gemhooks.doctor.checks import all_checks  # noqa: PLC0415 - SQLAlchemy is slow to import
 
-    settings = Settings.from_env()
+    settings = read_settings()
     wanted = webhook_id(webhook) if webhook else ""
     receivers = Receivers.of(receiver or (), settings)
     with ExitStack() as stack:

@@ -3,6 +3,10 @@
 It holds fingerprints and last characters, never a secret.
 """
 
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -70,6 +74,18 @@ class JournalFile:
     def __init__(self, place: SecretPlace, webhook: str) -> None:
         prefix = "" if place.is_folder else f"{place.path.name}."
         self.path: Path = place.folder / f".{prefix}rotation-{webhook}.json"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One rotation at a time beside these secrets; Misconfigured while another is at it."""
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise Misconfigured(f"another process rotates in {self.path.parent} now.") from None
+        finally:
+            os.close(folder)
 
     def read(self) -> Journal | None:
         """Raises Misconfigured for a file that is not one of ours."""

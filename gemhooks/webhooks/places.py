@@ -6,6 +6,7 @@ sees the old or the new, and after a power cut one of them is whole.
 
 import os
 import tempfile
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from gemhooks import keys, signing
 from gemhooks.errors import Misconfigured
 from gemhooks.signing import Secret
 
+LONGEST_WRITE = 60.0  # seconds
 ASIDE = ".gemhooks-aside-"  # what receivers skip, for its leading dot
 
 
@@ -90,7 +92,9 @@ class SecretPlace:
     def sweep(self) -> None:
         """Remove what a crash left half-written; it may hold a secret that nobody needs."""
         for aside in self.folder.glob(f"{ASIDE}*"):
-            aside.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # another process's, renamed just now
+                if time.time() - aside.stat().st_mtime > LONGEST_WRITE:
+                    aside.unlink()
 
     def forget(self, fingerprint: str) -> bool:
         """Remove that secret; whether it was here."""

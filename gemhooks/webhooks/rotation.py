@@ -72,21 +72,25 @@ class Rotation:
     def begin(self, revocation: Revocation = Revocation.AFTER_24_HOURS) -> Report:
         """Raises Misconfigured while another rotation of the webhook is under way."""
         self.place.check()
-        journal = self.file.read()
-        if journal and journal.step is not Step.VERIFIED:
-            raise Misconfigured(
-                f"a rotation of {self.webhook} is under way since {journal.began:%Y-%m-%d %H:%M}Z:"
-                " go on with --resume."
-            )
-        hook = self.api.get(self.webhook)
-        return self._ask(self.file.write(Journal.begin(hook, self.place.held(), revocation)))
+        with self.file.locked():
+            journal = self.file.read()
+            if journal and journal.step is not Step.VERIFIED:
+                raise Misconfigured(
+                    f"a rotation of {self.webhook} is under way since"
+                    f" {journal.began:%Y-%m-%d %H:%M}Z: go on with --resume."
+                )
+            hook = self.api.get(self.webhook)
+            return self._ask(self.file.write(Journal.begin(hook, self.place.held(), revocation)))
 
     def resume(self) -> Report | None:
         """Go on where the journal says; None if there is nothing to go on with."""
-        self.place.sweep()
-        journal = self.file.read()
-        if journal is None:
-            return None
+        self.place.check()
+        with self.file.locked():
+            self.place.sweep()
+            journal = self.file.read()
+            return self._go_on(journal) if journal else None
+
+    def _go_on(self, journal: Journal) -> Report:
         if journal.step is Step.VERIFIED:
             return self._finish(journal, refused=0)
         if journal.step is Step.SAVED and self._holds(journal.new):

@@ -11,7 +11,13 @@ import typer
 
 from gemhooks import logs
 from gemhooks.cli.tables import Format, FormatOption, show
-from gemhooks.cli.webhook.shared import ReceiverOption, SaveTo, held_secrets, webhooks
+from gemhooks.cli.webhook.shared import (
+    ReceiverOption,
+    SaveTo,
+    held_secrets,
+    read_settings,
+    webhooks,
+)
 from gemhooks.errors import GemhooksError, Misconfigured
 from gemhooks.gemini import Webhooks
 from gemhooks.settings import Settings
@@ -54,7 +60,7 @@ def ensure(
     """Create, update and enable webhooks as declared; exit code 1 where something is left."""
     options = {"uri": uri, "name": name, "id": webhook, "save_to": save_to}
     wanted = declared(file, {**options, "events": event or [wishes.ALL], "enabled": not disabled})
-    settings = Settings.from_env()
+    settings = read_settings()
     with webhooks() as api:
         receivers = Receivers.of(receiver or (), settings)
         ensurer = Ensurer(api, receivers, Revivals(memory, time.time), held_at(settings))

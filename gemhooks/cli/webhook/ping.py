@@ -6,9 +6,14 @@ from typing import Annotated
 import typer
 
 from gemhooks.cli.tables import Format, FormatOption, show_one
-from gemhooks.cli.webhook.shared import IdArgument, ReceiverOption, held_secrets, webhooks
+from gemhooks.cli.webhook.shared import (
+    IdArgument,
+    ReceiverOption,
+    held_secrets,
+    read_settings,
+    webhooks,
+)
 from gemhooks.gemini.webhooks import webhook_id
-from gemhooks.settings import Settings
 from gemhooks.webhooks.pinging import Pinger
 from gemhooks.webhooks.receivers import Receivers
 
@@ -30,7 +35,7 @@ def ping(
             api.ping(bare)
             typer.echo("Gemini took the request, which proves nothing more: see --wait.")
             return
-        settings = Settings.from_env()
+        settings = read_settings()
         receivers = Receivers.of(receiver or (), settings)
         verdict = Pinger(api, receivers, held_secrets(settings)).ping(
             api.get(bare), timeout=timeout

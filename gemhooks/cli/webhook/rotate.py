@@ -12,12 +12,12 @@ from gemhooks.cli.webhook.shared import (
     ReceiverOption,
     SaveTo,
     ShowSecret,
+    read_settings,
     saving_place,
     webhooks,
 )
 from gemhooks.errors import Misconfigured
 from gemhooks.gemini.webhooks import Revocation, webhook_id
-from gemhooks.settings import Settings
 from gemhooks.webhooks.receivers import Receivers
 from gemhooks.webhooks.rotation import Moment, Report, Rotation
 
@@ -49,7 +49,7 @@ def rotate(
             only_shown(save_to, resume=resume)
             typer.echo(api.rotate(bare, revocation=how))
             return
-        receivers = Receivers.of(receiver or (), Settings.from_env())
+        receivers = Receivers.of(receiver or (), read_settings())
         rotation = Rotation(api, saving_place(save_to), receivers, bare, timeout, tell)
         report = rotation.resume() if resume else rotation.begin(how)
     show_report(report, bare, form)

@@ -1,7 +1,9 @@
 """What the commands of the group share: the way to Gemini, and how a webhook is shown."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -43,8 +45,16 @@ ReceiverOption = Annotated[
 @contextmanager
 def webhooks() -> Iterator[Webhooks]:
     """Gemini's webhooks, with the key and the address of the settings."""
-    with opened(Settings.from_env()) as api:
+    with opened(read_settings()) as api:
         yield api
+
+
+def read_settings() -> Settings:
+    """As everywhere, but the file of the secrets may be one that is yet to be made."""
+    env = dict(os.environ)
+    if not Path(env.get(SECRET_FILE, "")).exists():
+        env.pop(SECRET_FILE, None)
+    return Settings.from_env(env)
 
 
 @contextmanager

@@ -40,6 +40,16 @@ def test_a_new_secret_joins_those_in_a_file(run: Run, tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
+def test_the_file_that_the_receiver_will_read_may_be_yet_to_be_made(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEMINI_WEBHOOK_SECRET_FILE", str(tmp_path / "secret"))
+
+    assert run("list").exit_code == 0
+    assert run("create", "--uri", URI).exit_code == 0
+    assert len(SigningSecrets(path=tmp_path / "secret").secrets) == 1
+
+
 def test_a_secret_is_printed_only_when_asked_for_and_only_on_stdout(run: Run) -> None:
     result = run("create", "--uri", URI, "--show-secret")
 

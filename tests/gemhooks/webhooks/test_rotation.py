@@ -18,12 +18,14 @@ import urllib3
 
 from gemhooks import signing, topology
 from gemhooks.gemini import Webhooks
-from gemhooks.gemini.webhooks import Webhook
+from gemhooks.gemini.webhooks import Revocation, Webhook
 from gemhooks.keys import SigningSecrets
 from gemhooks.queues.sqlite import SqliteBroker
 from gemhooks.simulator import Simulator
+from gemhooks.webhooks.journal import JournalFile
 from gemhooks.webhooks.places import SecretPlace
 from gemhooks.webhooks.receivers import Counts, Receivers
+from gemhooks.webhooks.rotation import Moment
 from tests.gemhooks.webhooks.conftest import Run, point_at
 from tests.gemhooks.webhooks.helpers import RunningReceiver, receiver
 from tests.integration.processes import ROOT, clean_env, eventually
@@ -167,24 +169,67 @@ def test_no_event_is_even_refused_where_the_old_secret_still_signs(
     assert not [each for each in stage.place.iterdir() if each.stat().st_mode & 0o077]
 
 
-@pytest.mark.parametrize("moment", ["BEGUN", "MADE", "SAVED", "NOTED", "PROVEN", "DONE"])
-def test_a_rotation_killed_between_two_steps_is_resumed(
-    stage: Stage, json_of: Callable[..., Any], moment: str
+Killer = Callable[..., int]
+
+
+@pytest.fixture(scope="module")
+def killer() -> Iterator[Killer]:
+    """A rotation that is killed at a moment; its exit code."""
+    with subprocess.Popen(
+        [sys.executable, str(DYING)],
+        env=clean_env(),
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin and process.stdout  # noqa: PT018 - for the type checker
+        stdin, stdout = process.stdin, process.stdout
+        assert stdout.readline()
+
+        def kill(stage: Stage, moment: str, how: Revocation) -> int:
+            given = {
+                "moment": moment,
+                "webhook": stage.hook.id,
+                "url": stage.gemini.url,
+                "place": str(stage.place),
+                "admin": stage.here.admin,
+                "how": how,
+            }
+            stdin.write(json.dumps(given) + "\n")
+            stdin.flush()
+            return int(stdout.readline())
+
+        yield kill
+        stdin.close()
+
+
+@pytest.mark.parametrize("how", list(Revocation))
+@pytest.mark.parametrize("moment", [each.name for each in Moment if each is not Moment.LOST])
+def test_a_rotation_killed_between_two_steps_is_resumed_and_no_event_is_lost(
+    stage: Stage, json_of: Callable[..., Any], killer: Killer, moment: str, how: Revocation
 ) -> None:
-    arguments = (moment, stage.hook.id, stage.gemini.url, str(stage.place), stage.here.admin)
     with stage.traffic():
-        killed = subprocess.run(
-            [sys.executable, str(DYING), *arguments], env=clean_env(), cwd=ROOT, check=False
-        )
+        killed = killer(stage, moment, how)
         report = json_of("rotate", *stage.options(), "--resume")
 
-    assert killed.returncode == -signal.SIGKILL
+    assert killed == -signal.SIGKILL
     assert report["verified"]
     assert sorted(stage.queued()) == sorted(stage.sent)
-    assert len(stage.held()) == 2  # the old one, and the new one that verifies
+    at_once = how is Revocation.IMMEDIATELY
+    assert len(stage.held()) == (1 if at_once else 2)  # the new one; the old one until its end
     assert report["fingerprint"] in stage.held()
-    lost = 1 if moment == "MADE" else 0
-    assert len(stage.api.get(stage.hook.id).signing_secrets) == 2 + lost
+    lost = 1 if moment == "MADE" and not at_once else 0
+    listed = stage.api.get(stage.hook.id).signing_secrets
+    assert len(listed) == len(stage.held()) + lost
+
+
+def test_two_rotations_at_once_are_one_too_many(stage: Stage, refusal: Callable[..., str]) -> None:
+    with JournalFile(SecretPlace(stage.place), stage.hook.id).locked():
+        said = refusal("rotate", *stage.options())
+
+    assert "another process rotates" in said
+    assert len(stage.api.get(stage.hook.id).signing_secrets) == 1
 
 
 def test_the_journal_and_the_output_hold_no_secret(stage: Stage, run: Run) -> None:
