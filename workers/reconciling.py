@@ -20,6 +20,7 @@ from gemhooks.metrics import ReconcilerMetrics
 from workers.sightings import Sighting
 
 PUBLISH_TIMEOUT = 30.0  # seconds; the publisher itself gives up long before
+MOVING = ("fresh", "ended", "waiting", "reminded")  # what was found of a job that is not stuck
 KEPT_FOR = 48 * 3600.0  # seconds; what ended before has no result left that we could fetch
 log = structlog.get_logger()
 
@@ -115,11 +116,14 @@ class Reconciler:
         return "missing"
 
     def _judge(self, job: Job, sighting: Sighting) -> str:
-        after = self._lookups.seen(job, stuck_after=self._limits.stuck_after)
+        outcome = self._tell(job, sighting) if sighting.has_event else self._run_on(job, sighting)
+        patience = None if outcome in MOVING else self._limits.stuck_after
+        after = self._lookups.seen(job, stuck_after=patience)
         if after is not None and after.trouble and not job.trouble:
             log.warning("job_stuck", kind=job.kind, id=job.id, state=sighting.state)
-        if sighting.has_event:
-            return self._tell(job, sighting)
+        return outcome
+
+    def _run_on(self, job: Job, sighting: Sighting) -> str:
         if sighting.state != job.state:
             self._jobs.record(job.kind, job.id, sighting.state, source=Source.POLL.value)
         return "running"

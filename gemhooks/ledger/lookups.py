@@ -49,10 +49,11 @@ class Lookups:
         taken = sa.update(jobs).where(here, due).values(look_at=Now() + pause)
         return self._one(taken)
 
-    def seen(self, job: Job, *, stuck_after: float) -> Job | None:
-        """Gemini knows it and it runs; it is stuck where it should have ended that long ago."""
+    def seen(self, job: Job, *, stuck_after: float | None) -> Job | None:
+        """Gemini knows it; where it should have ended *stuck_after* seconds ago, it is stuck."""
         since = sa.func.coalesce(jobs.c.expected_at, jobs.c.created_at)
-        is_stuck = sa.and_(_IS_OPEN, Now() - since > stuck_after)
+        is_late = sa.false() if stuck_after is None else Now() - since > stuck_after
+        is_stuck = sa.and_(_IS_OPEN, is_late)
         return self._change(job, misses=0, trouble=sa.case((is_stuck, STUCK), else_=None))
 
     def missed(self, job: Job, *, for_good: bool = False) -> Job | None:

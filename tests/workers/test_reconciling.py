@@ -227,6 +227,16 @@ def test_a_job_that_is_gone_or_runs_too_long_is_seen_in_a_metric(bench: Bench) -
     assert {job.id for job in bench.ledgers.jobs.list(troubled=True)} == {"v1_gone", "v1_slow"}
 
 
+def test_what_ended_and_was_told_but_is_not_handled_gets_stuck(bench: Bench) -> None:
+    bench.started(expected_at=time.time() - 49 * 3600)
+    bench.observer.sights["v1_x"] = COMPLETED
+    bench.reconcile()
+    told = bench.job().trouble
+    bench.reconcile()
+
+    assert (told, bench.job().trouble) == (None, "stuck")
+
+
 def test_a_refused_job_does_not_keep_the_others_waiting(bench: Bench) -> None:
     bench.started("v1_bad")
     bench.started("v1_good")
