@@ -17,7 +17,7 @@ from gemhooks import topology
 from gemhooks.errors import GemhooksError, Misconfigured, PublishFailed, Unavailable
 from gemhooks.messages import Headers, Message, OnDelivery
 from gemhooks.queues.rabbitmq import browsing, declaring, management, parameters, wire
-from gemhooks.queues.rabbitmq.consuming import RabbitSubscriber
+from gemhooks.queues.rabbitmq.consuming import LOOK_EVERY, RabbitSubscriber
 from gemhooks.queues.rabbitmq.link import Link
 from gemhooks.queues.rabbitmq.mailbox import Mailbox
 from gemhooks.queues.rabbitmq.outbox import Outbox
@@ -52,15 +52,17 @@ class RabbitBroker:
         declare: Sequence[topology.Queue] = (),
         verify: bool = False,
         management_url: str = "",
+        look_every: float = LOOK_EVERY,
     ) -> None:
         """With *verify* it declares nothing: it looks whether everything is there.
 
         Whether it has the right arguments, and which other queues there are, only
-        *management_url* can tell.
+        *management_url* can tell. Every *look_every* seconds each consumer proves that it consumes.
         """
         self._parameters = parameters.parse(url, heartbeat)
         self._verify = verify
         self._management_url = management_url
+        self._look_every = look_every
         self._queues = {queue.name: queue for queue in (*topology.BUILT_IN, *declare)}
         self._subscribers: list[RabbitSubscriber] = []
         self._problems: declaring.Problems = {}
@@ -100,6 +102,14 @@ class RabbitBroker:
     @property
     def publisher(self) -> "RabbitBroker":
         return self
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    @property
+    def vhost(self) -> str:
+        return str(self._parameters.virtual_host)
 
     @property
     def problems(self) -> dict[str, Misconfigured]:
@@ -161,9 +171,10 @@ class RabbitBroker:
         connection = await self._connected()
         found = await declaring.declare_queues(connection, queues, verify=self._verify)
         self._problems |= found
+        for problem in found.values():
+            raise problem
         for name, problem in self._problems.items():
-            # Other people's queues are not our affair.
-            if name in found or name not in self._queues:
+            if name not in self._queues:  # other people's queues are not our affair
                 raise problem
 
     async def _set_up(self, connection: AsyncioConnection) -> None:
@@ -219,6 +230,7 @@ class RabbitBroker:
             mailbox=self._mailbox,
             outbox=self._outbox,
             missing=self._missing,
+            look_every=self._look_every,
         )
         self._mailbox.post(lambda: self._subscribe(subscriber))
         return subscriber

@@ -23,8 +23,10 @@ from gemhooks.queues.rabbitmq.settling import Settler
 PAUSE = 1.0  # seconds before what failed is tried again, so that nothing spins
 LOOK_EVERY = 5.0  # seconds between looks whether the queue really comes to us
 ANSWER = 10.0  # seconds that a look may take
+IDLE_LOOKS = 12  # looks in a row without a delivery: then the subscription is made anew
 DOUBTS = 2  # looks in a row; while a queue elects its leader it says that it has no consumers
 NOT_FOUND = 404
+RENEWED = "renewed"
 
 Missing = Callable[[], Awaitable[None]]
 
@@ -43,6 +45,7 @@ class RabbitSubscriber:
         mailbox: Mailbox,
         outbox: Outbox,
         missing: Missing,
+        look_every: float = LOOK_EVERY,
     ) -> None:
         self.queue = queue
         self.mailbox = mailbox
@@ -50,6 +53,7 @@ class RabbitSubscriber:
         self._on_delivery = on_delivery
         self._prefetch = prefetch
         self._missing = missing
+        self._look_every = look_every
         self._settler: Settler | None = None
         self._tag = ""
         self._stopped = False
@@ -87,7 +91,7 @@ class RabbitSubscriber:
                     await self._missing()
             except AMQPError as error:
                 reason = str(error)
-            if self._wanted(connection):
+            if self._wanted(connection) and reason != RENEWED:
                 _log.warning("consumer_lost", queue=self.queue, reason=reason)
                 await asyncio.sleep(PAUSE * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
 
@@ -106,8 +110,9 @@ class RabbitSubscriber:
             return await ended
         finally:
             watching.cancel()
-            self._settler = None
-            await self._leave(channel)
+            if not (ended.done() and ended.result() == RENEWED):  # else its successor is at hand
+                self._settler = None
+            self._leave(channel)
 
     async def _subscribe(self, channel: Channel) -> None:
         settler = Settler(channel)
@@ -125,7 +130,7 @@ class RabbitSubscriber:
         self._settler = settler
         self.alive_at = time.monotonic()
 
-    async def _leave(self, channel: Channel) -> None:
+    def _leave(self, channel: Channel) -> None:
         """A channel whose consumer was cancelled can still settle what came through it."""
         if self._stopped or not channel.is_open:
             return
@@ -135,11 +140,15 @@ class RabbitSubscriber:
     # -- whether messages really come
 
     async def _watch(self, connection: AsyncioConnection, ended: asyncio.Future[str]) -> None:
-        """Deleted and declared again at once, a queue forgets its consumers without a word."""
-        doubts = 0
-        while doubts < DOUBTS:
+        """Deleted and declared again at once, a queue forgets its consumers without a word.
+
+        Or it remembers them and their channel drops what it sends, numbered anew: to us that looks
+        like an idle queue, so an idle subscription is made anew now and then.
+        """
+        doubts = idle = 0
+        while doubts < DOUBTS and idle < IDLE_LOOKS:
             before = self._deliveries
-            await asyncio.sleep(LOOK_EVERY * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
+            await asyncio.sleep(self._look_every * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
             try:
                 async with asyncio.timeout(ANSWER):
                     waiting, consumers = await rpc.look_at(connection, self.queue)
@@ -148,16 +157,17 @@ class RabbitSubscriber:
             except AMQPError as error:
                 _end(ended, str(error))
                 return
-            starved = waiting > 0 and self._has_hands_free and self._deliveries == before
-            if consumers and not starved:
+            is_still = self._deliveries == before
+            idle = idle + 1 if is_still and not self._unsettled else 0
+            if consumers and not (waiting and is_still and self._unsettled < self._prefetch):
                 doubts, self.alive_at = 0, time.monotonic()
             else:
                 doubts += 1
-        _end(ended, "forgotten by the queue")
+        _end(ended, "forgotten by the queue" if doubts else RENEWED)
 
     @property
-    def _has_hands_free(self) -> bool:
-        return self._settler is not None and self._settler.unsettled < self._prefetch
+    def _unsettled(self) -> int:
+        return self._settler.unsettled if self._settler else 0
 
     # -- what comes
 

@@ -1,6 +1,8 @@
 """What only RabbitMQ can do to us."""
 
 import asyncio
+import contextlib
+import queue
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +12,7 @@ from typing import Any
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker
 from structlog.testing import capture_logs
 
 from gemhooks import topology
@@ -19,7 +22,9 @@ from gemhooks.queues.rabbitmq import RabbitBroker
 from tests.gemhooks.queues.helpers import (
     ALL,
     PATIENCE,
+    SILENCE,
     SOME,
+    Received,
     assert_silent,
     consume,
     event,
@@ -330,3 +335,153 @@ def test_a_broker_without_memory_fails_publishing_as_blocked(
         own_node.ctl("set_vm_memory_high_watermark", "0.4")
     eventually(crash_broker.is_ready)
     publish(crash_broker, event())
+
+
+def test_acks_are_heard_while_publishing_is_blocked(
+    crash_broker: RabbitBroker, own_node: RabbitNode
+) -> None:
+    received = consume(crash_broker)
+    publish(crash_broker, *(event(number) for number in range(5)))
+    deliveries = [take(received) for _ in range(5)]
+    own_node.ctl("set_vm_memory_high_watermark", "0.00001")
+    try:
+        assert failure(crash_broker, event()) == "blocked"
+        for delivery in deliveries:
+            delivery.ack()
+        queues = f"list_queues -p {crash_broker.vhost} --quiet name messages".split()
+        eventually(lambda: f"{ALL.name}\t0" in own_node.ctl(*queues))
+    finally:
+        own_node.ctl("set_vm_memory_high_watermark", "0.4")
+
+
+def test_a_queue_that_forgot_its_consumer_is_subscribed_again(
+    amqp_url: str, channel: BlockingChannel
+) -> None:
+    broker = RabbitBroker(amqp_url, declare=[ALL], look_every=0.2)
+    try:
+        broker.declare([ALL])
+        received: Received = queue.SimpleQueue()
+        subscriber = broker.consume(ALL.name, received.put, prefetch=10)
+        eventually(lambda: subscriber.is_consuming)
+        for number in range(5):  # at once, so that the consumer is told nothing at times
+            channel.queue_delete(ALL.name)
+            broker.declare([ALL])
+            publish(broker, event(number))
+            take(received).ack()
+        assert time.monotonic() - subscriber.alive_at < PATIENCE
+    finally:
+        broker.close()
+
+
+def test_what_was_deleted_is_declared_again(broker: RabbitBroker, channel: BlockingChannel) -> None:
+    received = consume(broker)
+    channel.exchange_delete(topology.EVENTS)
+    assert failure(broker, event(1)) == "disconnected"
+    eventually(lambda: arrives(broker, received))
+
+
+def arrives(broker: RabbitBroker, received: Received) -> bool:
+    """Whether what is published now comes; what nobody is bound to is kept in unrouted."""
+    if broker.publish(event(2)).exception(PATIENCE) is not None:
+        return False
+    with contextlib.suppress(queue.Empty):
+        return received.get(timeout=SILENCE).message.id == "msg_2"
+    return False
+
+
+def test_a_consumer_whose_queue_is_deleted_declares_it_again(
+    broker: RabbitBroker, channel: BlockingChannel
+) -> None:
+    received = consume(broker)
+    publish(broker, event(1))
+    take(received).ack()
+    channel.queue_delete(ALL.name)
+    eventually(lambda: arrives(broker, received))
+
+
+def test_a_consumer_is_ready_only_while_it_consumes(
+    crash_broker: RabbitBroker, own_node: RabbitNode
+) -> None:
+    subscriber = crash_broker.consume(ALL.name, lambda _: None, prefetch=1)
+    eventually(lambda: subscriber.is_consuming)
+    own_node.stop()
+    eventually(lambda: not subscriber.is_consuming)
+    assert crash_broker.is_alive()
+    own_node.start()
+    eventually(lambda: subscriber.is_consuming)
+
+
+def test_a_broker_whose_thread_died_says_so(amqp_url: str) -> None:
+    broker = RabbitBroker(amqp_url)
+    eventually(broker.is_ready)
+    assert broker.is_alive()
+    broker.loop.call_soon_threadsafe(broker.loop.stop)
+    eventually(lambda: not broker.is_alive())
+
+
+def test_a_handler_longer_than_the_heartbeat_keeps_its_connection(amqp_url: str) -> None:
+    with capture_logs() as lines:
+        broker = RabbitBroker(amqp_url, heartbeat=1, declare=[ALL])
+        broker.declare([ALL])
+        received = consume(broker)
+        publish(broker, event())
+        delivery = take(received)
+        time.sleep(3.5)  # the handler: longer than RabbitMQ waits for three heartbeats
+        delivery.ack()
+        assert_silent(received)
+        broker.close()
+    lost = [line for line in lines if line["event"] == "broker_lost"]
+    assert [line["log_level"] for line in lost] == ["info", "info"]
+
+
+def test_what_is_acknowledged_too_late_comes_again_and_so_does_the_rest(
+    crash_broker: RabbitBroker, own_node: RabbitNode
+) -> None:
+    for name, value in (("consumer_timeout", 1000), ("channel_tick_interval", 300)):
+        own_node.ctl("eval", f"application:set_env(rabbit, {name}, {value}).")
+    try:
+        received = consume(crash_broker)
+        publish(crash_broker, event(1))
+        slow = take(received)
+        again = take(received)  # its channel was closed, and a new one opened
+        slow.ack()  # which must not acknowledge anything that came by the new one
+        assert (again.message.id, again.redelivered) == ("msg_1", True)
+        again.ack()
+        publish(crash_broker, event(2))
+        assert take(received).message.id == "msg_2"
+    finally:
+        own_node.restart()
+
+
+def test_verifying_declares_nothing_and_names_what_is_missing(
+    amqp_url: str, channel: BlockingChannel
+) -> None:
+    broker = RabbitBroker(amqp_url, verify=True)
+    try:
+        with pytest.raises(Misconfigured, match=ALL.name):
+            broker.declare([ALL])
+        assert {topology.EVENTS, topology.INTERACTIONS.name} <= broker.problems.keys()
+        with pytest.raises(ChannelClosedByBroker, match="NOT_FOUND"):
+            channel.queue_declare(topology.INTERACTIONS.name, passive=True)
+    finally:
+        broker.close()
+
+
+def test_verifying_compares_arguments_where_the_management_api_is_known(
+    amqp_url: str, channel: BlockingChannel, management_url: str
+) -> None:
+    broker = RabbitBroker(amqp_url, declare=[ALL])
+    broker.declare([ALL])
+    broker.close()
+    channel.queue_declare(SOME.name, durable=True)
+    channel.queue_declare(SOME.dead_letters, durable=True)
+    url = management_url
+    broker = RabbitBroker(amqp_url, verify=True, management_url=url, declare=[ALL, SOME])
+    try:
+        eventually(broker.is_ready)
+        assert set(broker.problems) == {SOME.name, SOME.dead_letters}
+        assert "x-queue-type=None where 'quorum'" in str(broker.problems[SOME.name])
+        assert SOME.dead_letters in broker.dead_letter_queues()
+        publish(broker, event())
+    finally:
+        broker.close()
