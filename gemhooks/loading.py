@@ -18,10 +18,16 @@ def load(target: str, kind: type[T], *, default: str) -> T:
     """
     module_name, _, name = target.partition(":")
     name = name or default
-    found = getattr(_module(module_name), name, None)
+    found = find(f"{module_name}:{name}")
     if not isinstance(found, kind):
         raise Misconfigured(f"{module_name} has no {kind.__name__} object called {name!r}.")
     return found
+
+
+def find(target: str) -> Any:
+    """Whatever ``package.module:name`` names, None where the module has no such name."""
+    module_name, _, name = target.partition(":")
+    return getattr(_module(module_name), name or "", None)
 
 
 def _module(name: str) -> Any:

@@ -22,6 +22,7 @@ from gemhooks.errors import (
     Unavailable,
     Undecodable,
 )
+from gemhooks.handlers import Skipped
 from gemhooks.handling import handling
 from gemhooks.logs import redact
 from gemhooks.messages import Claim, Claimed, DeadLetter, Delivery, Ledger, Message, Publisher
@@ -58,6 +59,7 @@ class Outcome:
 
 
 DONE = Outcome(Fate.DONE)
+SKIPPED = Outcome(Fate.DONE, "not for this handler")
 
 
 class Runner:
@@ -142,7 +144,7 @@ class Runner:
 
         Results of ours, and what can't be read, are known by the message's own id.
         """
-        if self.subscription.once_per_resource:
+        if self.subscription.rules.once_per_resource:
             with suppress(Undecodable):
                 event = events.parse(message.body)
                 if event.exchange == topology.EVENTS:
@@ -202,6 +204,8 @@ class Runner:
             return dead("misrouted", f"no handler for {message.routing_key} in this queue")
         with handling(message, self.publisher):
             said = handler(event)
+        if isinstance(said, Skipped):
+            return SKIPPED
         return Outcome(Fate.DONE, said.reason) if isinstance(said, Handled) else DONE
 
     def again(

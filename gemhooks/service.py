@@ -72,9 +72,9 @@ class Service:
     def _consume(self, subscription: Subscription) -> None:
         runner = Runner(
             subscription,
-            self.ledger,
+            self.ledger if subscription.rules.once else NullLedger(),
             self.metrics,
-            schedule=self.settings.retry_schedule,
+            schedule=subscription.rules.retry or self.settings.retry_schedule,
             alone=self._alone,
             publisher=self.broker.publisher,
         )

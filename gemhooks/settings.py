@@ -40,6 +40,14 @@ def seconds(text: Any) -> Any:
     return float(found[1]) * UNITS[found[2] or "s"] if found else text
 
 
+def schedule(text: str) -> tuple[float, ...]:
+    """``"5s 1m"`` is (5.0, 60.0); ValueError for what is no list of waits."""
+    waits = tuple(seconds(each) for each in text.split())
+    if not waits or not all(isinstance(each, float) for each in waits):
+        raise ValueError(f"{text!r} is no list of waits such as '5s 1m 10m'")
+    return waits
+
+
 def _schedule(text: Any) -> Any:
     return tuple(seconds(each) for each in text.split()) if isinstance(text, str) else text
 

@@ -1,12 +1,14 @@
 """Run parts of the system: receiver, workers, consume, up."""
 
 import base64
+import inspect
 import os
 import secrets
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +16,12 @@ from gemhooks import entry, loading
 from gemhooks.cli import children
 from gemhooks.cli.children import Children, Program
 from gemhooks.consumers import Consumers
+from gemhooks.errors import Misconfigured
+
+if TYPE_CHECKING:  # importing it takes SQLAlchemy's time
+    from gemhooks.service import Parts
+
+Build = Callable[[Any], Consumers]
 
 
 def receiver() -> None:
@@ -39,27 +47,53 @@ def _become(module: str, *arguments: str) -> None:
 
 
 def consume(
-    targets: Annotated[list[str], typer.Argument(help="module:consumers, several if you like")],
+    targets: Annotated[
+        list[str],
+        typer.Argument(help="module:consumers or module:build, several if you like"),
+    ],
+    *,
+    queue: Annotated[list[str] | None, typer.Option(help="serve only this one; repeatable")] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="handlers at once")
+    ] = None,
 ) -> None:
-    """Run consumers of your own, from the present folder."""
+    """Run consumers of your own, from the present folder.
+
+    A target is a Consumers object, or a function that makes one from what the process has to offer
+    (gemhooks.service.Parts: settings, broker, ledgers).
+    """
     sys.path.insert(0, str(Path.cwd()))
-    consumers = merge([load(target) for target in targets])
     from gemhooks import service  # noqa: PLC0415 - SQLAlchemy is slow to import, and --help is not
     from gemhooks.settings import Settings  # noqa: PLC0415
 
-    raise typer.Exit(service.run(lambda _parts: consumers, Settings.from_env()))
+    found = [load(target) for target in targets]
+    settings = Settings.from_env()
+    if concurrency is not None:
+        settings = settings.model_copy(update={"concurrency": concurrency})
+    raise typer.Exit(service.run(lambda parts: merge(found, parts, queue or []), settings))
 
 
-def load(target: str) -> Consumers:
-    """The Consumers object that ``module:name`` names; Misconfigured if there is none."""
-    return loading.load(target, Consumers, default="consumers")
+def load(target: str) -> Consumers | Build:
+    """What ``module:name`` names; Misconfigured where it is neither Consumers nor makes them."""
+    try:
+        return loading.load(target, Consumers, default="consumers")
+    except (TypeError, ValueError) as error:  # a handler that doesn't fit its event
+        raise Misconfigured(f"{error}") from error
+    except Misconfigured:
+        build = loading.find(target)
+        if not inspect.isfunction(build):
+            raise
+        return build
 
 
-def merge(several: list[Consumers]) -> Consumers:
+def merge(several: list[Consumers | Build], parts: "Parts", queues: list[str]) -> Consumers:
     merged = Consumers()
-    for consumers in several:
-        merged.include(consumers)
-    return merged
+    try:
+        for each in several:
+            merged.include(each if isinstance(each, Consumers) else each(parts))
+        return merged.only(queues) if queues else merged
+    except (TypeError, ValueError) as error:
+        raise Misconfigured(f"{error}") from error
 
 
 def up(

@@ -1,8 +1,15 @@
 """Who takes which event."""
 
+import asyncio
+from typing import Any
+
+import orjson
 import pytest
 
-from gemhooks import Consumers, events
+from gemhooks import Consumers, current_message, events
+from gemhooks.handlers import Skipped
+from gemhooks.handling import handling
+from gemhooks.messages import Message
 
 
 def nothing(event: events.Event) -> None:
@@ -17,7 +24,7 @@ def test_the_same_event_twice_in_a_queue_is_an_error_at_once() -> None:
     consumers = Consumers()
     consumers.add(events.BatchFailed, nothing, queue="q")
 
-    with pytest.raises(ValueError, match="already has a handler for BatchFailed"):
+    with pytest.raises(ValueError, match="a handler for BatchFailed in 'q' already"):
         consumers.add(events.BatchFailed, nothing, queue="q")
 
 
@@ -46,3 +53,144 @@ def test_a_queue_is_bound_to_every_name_of_its_events() -> None:
         ("gemhooks.events", "batch.completed"),
         ("gemhooks.results", "interaction.fetched"),
     )
+
+
+def event(kind: str, **metadata: Any) -> events.Event:
+    return events.parse(
+        orjson.dumps({"type": kind, "data": {"id": "x", "user_metadata": metadata}})
+    )
+
+
+def test_a_pattern_takes_the_types_that_no_class_takes() -> None:
+    consumers = Consumers()
+    consumers.on("batch.*", queue="q")(nothing)
+    consumers.on("interaction.fetched", queue="q", exchange="gemhooks.results")(nothing)
+    consumers.on(events.BatchFailed, queue="q")(something)
+    (subscription,) = consumers
+
+    assert subscription.handler_of(event("batch.failed")) is something
+    assert subscription.handler_of(event("batch.paused")) is nothing
+    assert subscription.handler_of(event("video.generated")) is None
+    assert ("gemhooks.events", "batch.*") in subscription.bindings
+    assert ("gemhooks.results", "interaction.fetched") in subscription.bindings
+
+
+def test_a_filter_skips_what_other_jobs_left() -> None:
+    seen: list[events.Event] = []
+    consumers = Consumers()
+    consumers.on("batch.*", queue="q", where={"shop": "vienna", "row": 1})(seen.append)
+    (subscription,) = consumers
+
+    for metadata in ({}, {"shop": "graz", "row": 1}, {"shop": "vienna"}):
+        found = event("batch.failed", **metadata)
+        handler = subscription.handler_of(found)
+        assert handler is not None
+        assert isinstance(handler(found), Skipped)
+    wanted = event("batch.failed", shop="vienna", row=1, more="x")
+    handler = subscription.handler_of(wanted)
+    assert handler is not None
+    handler(wanted)
+
+    assert seen == [wanted]
+
+
+def test_async_handlers_share_one_loop_and_know_their_message() -> None:
+    seen: list[tuple[int, str]] = []
+    consumers = Consumers()
+
+    @consumers.on(events.BatchFailed, queue="q")
+    async def handle(_event: events.BatchFailed) -> None:
+        await asyncio.sleep(0)
+        seen.append((id(asyncio.get_running_loop()), current_message().id))
+
+    (subscription,) = consumers
+    handler = subscription.handler_of(event("batch.failed"))
+    assert handler is not None
+    for name in ("one", "two"):
+        with handling(Message(name, "batch.failed", b""), None):
+            handler(event("batch.failed"))
+
+    assert [name for _, name in seen] == ["one", "two"]
+    assert len({loop for loop, _ in seen}) == 1
+
+
+def test_what_an_async_handler_raises_reaches_the_runner() -> None:
+    consumers = Consumers()
+
+    @consumers.on(events.BatchFailed, queue="q")
+    async def handle(_event: events.BatchFailed) -> None:
+        raise KeyError("x")
+
+    (subscription,) = consumers
+    handler = subscription.handler_of(event("batch.failed"))
+    assert handler is not None
+    with pytest.raises(KeyError):
+        handler(event("batch.failed"))
+
+
+class Handling:
+    """Handlers may be methods, of objects that hold what they need."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def take(self, event: events.BatchFailed) -> None:
+        self.seen.append(event.data.id)
+
+    def __call__(self, event: events.BatchFailed) -> None:
+        self.take(event)
+
+
+def test_methods_and_callable_objects_are_handlers() -> None:
+    handling = Handling()
+    consumers = Consumers()
+    consumers.add(events.BatchFailed, handling.take, queue="one")
+    consumers.add(events.BatchFailed, handling, queue="two")
+
+    for subscription in consumers:
+        handler = subscription.handler_of(event("batch.failed"))
+        assert handler is not None
+        handler(event("batch.failed"))
+    assert handling.seen == ["x", "x"]
+
+
+def test_a_handler_that_cannot_take_its_event_is_an_error_that_names_the_line() -> None:
+    def wrong(event: events.BatchFailed) -> None:
+        """Take something else."""
+
+    def none() -> None:
+        """Take nothing."""
+
+    consumers = Consumers()
+    line = wrong.__code__.co_firstlineno
+    with pytest.raises(
+        TypeError, match=rf"test_consumers\.py:{line}: .*wrong\(\) takes BatchFailed"
+    ):
+        consumers.add(events.VideoGenerated, wrong, queue="q")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match=r"none\(\) must take one argument"):
+        consumers.add(events.VideoGenerated, none, queue="q")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_a_queue_has_one_set_of_rules() -> None:
+    consumers = Consumers()
+    consumers.add(events.BatchFailed, nothing, queue="q", once=False, retry="5s 1m")
+    with pytest.raises(ValueError, match="another once or retry"):
+        consumers.add(events.BatchExpired, nothing, queue="q")
+    with pytest.raises(ValueError, match="no list of waits"):
+        consumers.add(events.BatchExpired, nothing, queue="r", retry="soon")
+    (subscription,) = consumers
+
+    assert subscription.rules.retry == (5.0, 60.0)
+    assert not subscription.rules.once
+
+
+def test_one_may_serve_some_of_the_queues_only() -> None:
+    consumers = Consumers()
+    consumers.add(events.BatchFailed, nothing, queue="one")
+    consumers.add(events.BatchFailed, nothing, queue="two")
+
+    assert [each.queue for each in consumers.only(["two"])] == ["gemhooks.two"]
+    with pytest.raises(
+        ValueError, match=r"no handler .* gemhooks\.three; there are: gemhooks\.one"
+    ):
+        consumers.only(["three"])

@@ -69,4 +69,4 @@ def test_every_event_lands_where_it_has_a_handler_and_is_recorded_once(
 
 
 def test_the_late_event_and_the_polled_one_are_one(consumers: Consumers) -> None:
-    assert all(each.once_per_resource for each in consumers)
+    assert all(each.rules.once_per_resource for each in consumers)

@@ -1,0 +1,81 @@
+"""A user's handler made ready to be called: checked, filtered, and awaited where it is async."""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from functools import cache, wraps
+from typing import Any, get_type_hints
+
+from gemhooks.events import Event
+
+Handler = Callable[[Any], object]
+
+
+def prepare(handler: Handler, where: Mapping[str, Any]) -> Handler:
+    """*handler* itself where there is nothing to do."""
+    plain = _awaiting(handler) if inspect.iscoroutinefunction(handler) else handler
+    return _filtering(plain, dict(where)) if where else plain
+
+
+def check(handler: Handler, event: type[Event]) -> None:
+    """TypeError, with the line, for one that can't be called with an *event*."""
+    place = _place(handler)
+    try:
+        (first, *_others) = _bound(handler).arguments
+    except (TypeError, ValueError):
+        raise TypeError(f"{place} must take one argument, the event.") from None
+    wanted = _hints(handler).get(first)
+    if inspect.isclass(wanted) and not issubclass(event, wanted):
+        raise TypeError(f"{place} takes {wanted.__name__}, but would be given {event.__name__}.")
+
+
+class Skipped:
+    """What a filter answers for an event that is not for this handler."""
+
+
+def _filtering(handler: Handler, where: dict[str, Any]) -> Handler:
+    @wraps(handler)
+    def filtered(event: Event) -> object:
+        metadata = event.data.user_metadata
+        if all(key in metadata and metadata[key] == value for key, value in where.items()):
+            return handler(event)
+        return Skipped()
+
+    return filtered
+
+
+def _awaiting(handler: Callable[[Any], Coroutine[Any, Any, object]]) -> Handler:
+    @wraps(handler)
+    def awaited(event: Event) -> object:
+        # The task takes over this thread's context: log lines keep the message's ids.
+        return asyncio.run_coroutine_threadsafe(handler(event), _loop()).result()
+
+    return awaited
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """One for the process, so that a client made in one handler serves in the next."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="gemhooks-async", daemon=True).start()
+    return loop
+
+
+def _bound(handler: Handler) -> inspect.BoundArguments:
+    return inspect.signature(handler).bind(object())
+
+
+def _hints(handler: Handler) -> dict[str, Any]:
+    call = handler if inspect.isroutine(handler) else type(handler).__call__
+    try:
+        return get_type_hints(call)
+    except Exception:  # names that exist for the type checker only
+        return {}
+
+
+def _place(handler: Handler) -> str:
+    """``shop/consumers.py:12: handle()``."""
+    name = getattr(handler, "__qualname__", type(handler).__name__)
+    code = getattr(inspect.unwrap(handler), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}: {name}()" if code else f"{name}()"
