@@ -55,7 +55,7 @@ class Batch:
     plan: BatchPlan
     id: str = field(default_factory=lambda: alphanumeric(36))
     state: str = PENDING
-    inlined: tuple[Json, ...] | None = None
+    inlined: tuple[Any, ...] | None = None
     output: str | None = None  # the name of a file
     error: Json | None = None
     successes: int = 0

@@ -82,7 +82,7 @@ class BatchJobs:
         plan = batch.plan
         if plan.outcome == "failed":
             return failed(plans.status(plan.code, plan.message))
-        if plan.outcome in ("expired", "cancelled"):  # without results
+        if plan.outcome in ("expired", "cancelled") or not plan.results:
             return lambda one: ended(one, plan.outcome)
         try:
             answered = self._answered(batch)
@@ -108,6 +108,8 @@ class BatchJobs:
             for line, is_success in model.lines(self._rows(batch)):
                 counts[is_success] += 1
                 yield line.encode() + b"\n"
+            for row in batch.plan.extra:
+                yield (row if isinstance(row, str) else json.dumps(row)).encode() + b"\n"
 
         content = self._state.files.write(lines())
         return self._output(batch, content, counts[True], counts[False])
@@ -142,9 +144,12 @@ class BatchJobs:
         return changed[0] if changed else None
 
     def _announce(self, batch: Batch) -> None:
-        if batch.state in ANNOUNCED and batch.plan.announce:
-            event_type, data = batches.event(batch, self._state.variants)
-            self._announcer.announce(event_type, data, batch.request.webhook_config)
+        wanted = batch.plan.announce
+        if wanted is False or (wanted is True and batch.state not in ANNOUNCED):
+            return
+        event_type, data = batches.event(batch, self._state.variants)
+        event_type = wanted if isinstance(wanted, str) else event_type
+        self._announcer.announce(event_type, data, batch.request.webhook_config)
 
 
 def ended(batch: Batch, state: str) -> Batch:
@@ -164,7 +169,11 @@ def answered_inline(batch: Batch, model: Model) -> dict[str, Any]:
     answers = [model.answer(number, row) for number, row in enumerate(rows)]
     answers.reverse()  # as seen live, not in the order of the requests
     good = sum("response" in answer for answer in answers)
-    return {"inlined": tuple(answers), "successes": good, "failures": len(answers) - good}
+    return {
+        "inlined": (*answers, *batch.plan.extra),
+        "successes": good,
+        "failures": len(answers) - good,
+    }
 
 
 def _row(line: bytes) -> Row:

@@ -9,7 +9,7 @@ from gemhooks.simulator import samples
 from gemhooks.simulator.announcer import Announcer
 from gemhooks.simulator.refusals import invalid
 from gemhooks.simulator.schedule import Schedule
-from gemhooks.simulator.scripts import CallFunctions, Fail, Say, Show, Turn, find, spoken
+from gemhooks.simulator.scripts import CallFunctions, Fail, Say, Show, find, spoken
 from gemhooks.simulator.state import Interaction, Request, State, Step
 
 ANNOUNCED = frozenset({"completed", "failed", "requires_action", "cancelled"})
@@ -33,7 +33,7 @@ class Engine:
         if not request.background:
             self._finish(interaction.id)
             return self._state.interactions.get(interaction.id)
-        delay = self._delay + interaction.script.turn(interaction.turn).delay
+        delay = self._delay + interaction.turn_played.delay
         self._schedule.after(delay, lambda: self._finish(interaction.id))
         return interaction
 
@@ -67,14 +67,34 @@ class Engine:
         return previous
 
     def _finish(self, interaction_id: str) -> None:
-        finished = self._state.finish_interaction(interaction_id, play)
-        if finished is None or not finished.request.background:
+        running = self._state.interactions.find(interaction_id)
+        lag = running.turn_played.lag if running is not None and running.is_open else 0.0
+        if running is None or not lag:
+            self._end(interaction_id)
             return
-        if finished.status in ANNOUNCED and finished.script.turn(finished.turn).announce:
-            self._announce(finished)
+        # The event is ahead of what a GET shows; both tell of the same end.
+        ahead = play(running)
+        self._announce_end(ahead)
+        self._schedule.after(lag, lambda: self._show(ahead))
 
-    def _announce(self, interaction: Interaction) -> None:
-        event_type, config = f"interaction.{interaction.status}", interaction.request.webhook_config
+    def _show(self, ended: Interaction) -> None:
+        self._state.finish_interaction(ended.id, lambda _: ended)
+
+    def _end(self, interaction_id: str) -> None:
+        finished = self._state.finish_interaction(interaction_id, play)
+        if finished is not None:
+            self._announce_end(finished)
+
+    def _announce_end(self, finished: Interaction) -> None:
+        wanted = finished.turn_played.announce
+        if not finished.request.background or wanted is False:
+            return
+        if isinstance(wanted, str) or finished.status in ANNOUNCED:
+            self._announce(finished, wanted if isinstance(wanted, str) else None)
+
+    def _announce(self, interaction: Interaction, event_type: str | None = None) -> None:
+        event_type = event_type or f"interaction.{interaction.status}"
+        config = interaction.request.webhook_config
         self._announcer.announce(event_type, data_of(interaction), config)
 
 
@@ -88,13 +108,12 @@ def check(request: Request) -> None:
 
 
 def begun(interaction: Interaction) -> Interaction:
-    return replace(interaction, status=interaction.script.turn(interaction.turn).status_before)
+    return replace(interaction, status=interaction.turn_played.status_before)
 
 
 def play(interaction: Interaction) -> Interaction:
     """The interaction after the turn that its script says."""
-    turn: Turn = interaction.script.turn(interaction.turn)
-    match turn:
+    match turn := interaction.turn_played:
         case Fail():
             errors = ({"code": str(turn.code), "message": turn.message},)
             return replace(interaction, status="failed", errors=errors)

@@ -20,17 +20,19 @@ class Rule(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     when: str = ""  # contained in "GET /v1/interactions/v1_x"; fits everything when empty
+    containing: str = ""  # in the request's body
     skip: Count = 0  # so many requests that it fits are answered as usual first
     first: Count | None = None  # then so many are hit; without it, all
     rate: Rate = 1.0  # of those, this share
     delay: Seconds = 0.0  # before anything else happens
     status: int | None = Field(default=None, ge=300, le=599)  # an error, in Google's shape
     retry_after: str | int | None = None  # its Retry-After, in either of HTTP's forms
-    drop: Literal["before", "after", "middle"] | None = (
-        None  # the request was or wasn't carried out
-    )
     location: str | None = None  # where a 3xx points
-    body: str | None = None  # answered with 200, whatever it is
+    # The connection ends before or after the request is carried out, or in the middle of the
+    # answer; or there, it stays open in silence.
+    drop: Literal["before", "after", "middle", "stall"] | None = None
+    throttle: int | None = Field(default=None, ge=1)  # bytes of the answer in a second
+    body: str | None = None  # a 200 with this; {id} in it is the last part of the path
 
 
 class Faults(BaseModel):

@@ -1,7 +1,7 @@
 """The rules of the API's misbehaviour, carried out between the server and the routes."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from flask import Flask, Response, g, request
@@ -33,30 +33,50 @@ class Misbehaviour:
         if rule.status is not None:
             raise Refusal(rule.status, MESSAGE, rule.retry_after, location=rule.location)
         if rule.body is not None:
-            return Response(rule.body, content_type="application/json")
+            text = rule.body.replace("{id}", request.path.rpartition("/")[2])
+            return Response(text, content_type="application/json")
         return None
 
     def after(self, response: Response) -> Response:
-        rule = g.get("rule")
-        if rule is not None and rule.drop == "after":
+        rule: Rule | None = g.get("rule")
+        if rule is None:
+            return response
+        if rule.drop == "after":
             return hang_up()
-        if rule is not None and rule.drop == "middle":
-            length = response.content_length or len(response.get_data())
-            response.response = cut(response.iter_encoded(), length // 2)
-            response.content_length = length
+        if rule.drop in ("middle", "stall"):
+            halve(response, hang_up if rule.drop == "middle" else self._fall_silent)
+        if rule.throttle is not None:
+            response.response = self._slowly(response.iter_encoded(), rule.throttle)
         return response
 
     def _hit(self) -> Rule | None:
-        return self._state.rulebook.hit(f"{request.method} {request.full_path.rstrip('?')}")
+        line = f"{request.method} {request.full_path.rstrip('?')}"
+        return self._state.rulebook.hit(line, lambda: request.get_data(as_text=True))
+
+    def _fall_silent(self) -> None:
+        self._state.closing.wait()
+        hang_up()
+
+    def _slowly(self, pieces: Iterator[bytes], rate: int) -> Iterator[bytes]:
+        for piece in pieces:
+            self._state.closing.wait(len(piece) / rate)
+            yield piece
 
 
-def cut(pieces: Iterator[bytes], length: int) -> Iterator[bytes]:
-    """Yield the first *length* bytes, then break the connection."""
+def halve(response: Response, end: Callable[[], object]) -> None:
+    """Let half of the answer through, then do *end*."""
+    length = response.content_length or len(response.get_data())
+    response.response = cut(response.iter_encoded(), length // 2, end)
+    response.content_length = length
+
+
+def cut(pieces: Iterator[bytes], length: int, end: Callable[[], object]) -> Iterator[bytes]:
+    """Yield the first *length* bytes, then do *end*."""
     for piece in pieces:
         yield piece[:length]
         length -= len(piece)
         if length <= 0:
-            hang_up()
+            end()
             return
 
 

@@ -16,7 +16,7 @@ class Plan(BaseModel):
     when: str = ""
     outcome: str = "succeeded"  # failed, expired, cancelled; stuck never ends; others are sent on
     delay: float = Field(default=0.0, ge=0)  # seconds, on top of the simulator's own
-    announce: bool = True  # False: the event is lost for ever
+    announce: bool | str = True  # False: the event is lost for ever; a text: it is of that type
     code: int = 13
     message: str = "It broke, as its plan says."
 
@@ -30,6 +30,8 @@ class BatchPlan(Plan):
     malformed_every: int = Field(default=0, ge=0)  # every n-th line of the file is no JSON
     bare_every: int = Field(default=0, ge=0)  # every n-th line has no `response` around it
     detailed_errors: bool = False  # google.rpc details: the official client cannot parse them
+    results: bool = True  # False: a success without any
+    extra: tuple[Any, ...] = ()  # rows besides; in a file, a text is a line as it stands
     results_expire: float | None = Field(default=None, ge=0)  # seconds; the file is gone then
 
 
@@ -39,6 +41,7 @@ class VideoPlan(Plan):
     samples: int = Field(default=1, ge=1, le=8)
     bytes: int = Field(default=100_000, ge=0)  # of each sample
     filtered: bool = False
+    uri: str | None = None  # of each sample, wherever that leads
 
 
 class Plans(BaseModel):

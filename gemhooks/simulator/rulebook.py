@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from gemhooks.simulator.faults import Rule
 
@@ -16,16 +16,16 @@ class Rulebook:
         self._lock = threading.Lock()
         self._random = random.Random(seed)  # noqa: S311 - repeatable, not secret
 
-    def hit(self, line: str) -> Rule | None:
+    def hit(self, line: str, body: Callable[[], str] = str) -> Rule | None:
         """Return the rule for the request whose method and path are *line*."""
         if not self._rules:
             return None
         with self._lock:
-            return next((rule for rule in self._fitting(line)), None)
+            return next((rule for rule in self._fitting(line, body)), None)
 
-    def _fitting(self, line: str) -> Iterator[Rule]:
+    def _fitting(self, line: str, body: Callable[[], str]) -> Iterator[Rule]:
         for number, rule in enumerate(self._rules):
-            if rule.when not in line:
+            if rule.when not in line or (rule.containing and rule.containing not in body()):
                 continue
             self._seen[number] += 1
             turn = self._seen[number] - rule.skip

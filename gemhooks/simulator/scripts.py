@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class _Turn(BaseModel):
@@ -12,7 +12,8 @@ class _Turn(BaseModel):
 
     delay: float = 0.0  # seconds, on top of the simulator's own
     status_before: str = "in_progress"  # or queued, idle: until the turn is over
-    announce: bool = True  # False: the event is lost for ever
+    announce: bool | str = True  # False: the event is lost for ever; a text: it is of that type
+    lag: float = Field(default=0.0, ge=0)  # seconds that a GET is behind the event
 
 
 class Say(_Turn):

@@ -28,6 +28,7 @@ from gemhooks.simulator.misbehaviour import Misbehaviour
 from gemhooks.simulator.plans import Plans
 from gemhooks.simulator.scenario import Parts, Registered, Scenario
 from gemhooks.simulator.schedule import Schedule
+from gemhooks.simulator.scripts import Script
 from gemhooks.simulator.signatures import Signer, Target, new_secret
 from gemhooks.simulator.state import Interaction, SigningSecret, State, Webhook
 from gemhooks.simulator.variants import Variants
@@ -105,6 +106,14 @@ class Simulator:
     @property
     def batches(self) -> tuple[Batch, ...]:
         return self._state.batches.values()
+
+    @property
+    def scripts(self) -> Sequence[Script]:
+        return self._state.scripts
+
+    @scripts.setter
+    def scripts(self, scripts: Sequence[Script]) -> None:
+        self._state.scripts = tuple(scripts)
 
     @property
     def variants(self) -> Variants:

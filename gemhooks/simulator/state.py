@@ -17,7 +17,7 @@ from gemhooks.simulator.files import Files
 from gemhooks.simulator.plans import Plans
 from gemhooks.simulator.refusals import Refusal, not_found
 from gemhooks.simulator.rulebook import Rulebook
-from gemhooks.simulator.scripts import Script
+from gemhooks.simulator.scripts import Script, Turn
 from gemhooks.simulator.shelf import Shelf
 from gemhooks.simulator.variants import Variants
 from gemhooks.simulator.video import Video
@@ -81,6 +81,10 @@ class Interaction:
     extra_events: tuple[Mapping[str, Any], ...] = ()
     created: str = field(default_factory=rfc3339)
     updated: str = field(default_factory=rfc3339)
+
+    @property
+    def turn_played(self) -> Turn:
+        return self.script.turn(self.turn)
 
 
 class State:

@@ -59,12 +59,12 @@ def resource(video: Video, base_uri: str) -> dict[str, Any]:
 def _videos(video: Video, base_uri: str) -> dict[str, Any]:
     if not video.samples:
         return {"raiMediaFilteredCount": 1, "raiMediaFilteredReasons": [FILTERED]}
-    samples = [{"video": {"uri": media_uri(name, base_uri)}} for name in video.samples]
+    samples = [{"video": {"uri": _uri(video, name, base_uri)}} for name in video.samples]
     return {"generatedSamples": samples}
 
 
-def media_uri(name: str, base_uri: str) -> str:
-    return f"{base_uri}/v1beta/{name}:download?alt=media"
+def _uri(video: Video, name: str, base_uri: str) -> str:
+    return video.plan.uri or f"{base_uri}/v1beta/{name}:download?alt=media"
 
 
 def event(video: Video, base_uri: str, variants: Variants) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def event(video: Video, base_uri: str, variants: Variants) -> dict[str, Any]:
     if not video.samples:
         return data
     name = video.samples[0]
-    uri = media_uri(name, base_uri)
+    uri = _uri(video, name, base_uri)
     fields = {
         "output_file_uri": uri,
         "video_uri": uri,

@@ -47,8 +47,9 @@ class VideoJobs:
             video.id, lambda one: replace(one, done=True, samples=samples)
         )
         if plan.announce and samples:
+            event_type = plan.announce if isinstance(plan.announce, str) else "video.generated"
             data = event(ended, self._state.base_uri, self._state.variants)
-            self._announcer.announce("video.generated", data, ended.request.webhook_config)
+            self._announcer.announce(event_type, data, ended.request.webhook_config)
 
     def _film(self, plan: VideoPlan) -> str:
         file = files.generated(alphanumeric(12), Film(plan.bytes), MP4, None)

@@ -29,6 +29,9 @@ PLANS = (
     BatchPlan(when="huge", rows=100_000, row_bytes=20_000, fail_every=1000),
     BatchPlan(when="brief", results_expire=0),
     BatchPlan(when="silent", announce=False),
+    BatchPlan(when="more", extra=("no json", {"key": 5}, None)),
+    BatchPlan(when="empty", results=False),
+    BatchPlan(when="half", outcome="partially_succeeded", announce="batch.succeeded"),
 )
 
 
@@ -212,6 +215,24 @@ def test_an_unknown_state_sends_no_event(
     assert {attempt.type for attempt in gemini.attempts} == {"batch.succeeded"}
     with pytest.warns(match="PARTIALLY_SUCCEEDED is not a valid JobState"):
         assert not client.batches.get(name=odd.name or "").done
+
+
+def test_a_result_file_may_have_any_line_besides(
+    client: genai.Client, listener: Listener, tmp_path: Path
+) -> None:
+    found = lines(client, from_file(client, listener, tmp_path, "more"))
+    assert found[3:] == [b"no json", b'{"key": 5}', b"null"]
+
+
+def test_a_success_may_have_no_results(client: genai.Client, listener: Listener) -> None:
+    batch = inline(client, listener, "empty")
+    assert (batch.state, batch.dest) == ("JOB_STATE_SUCCEEDED", None)
+
+
+def test_an_event_may_say_more_than_the_batch(client: genai.Client, listener: Listener) -> None:
+    with pytest.warns(match="PARTIALLY_SUCCEEDED"):
+        inline(client, listener, "half")
+    assert event_in(listener.wait(1)[0])["type"] == "batch.succeeded"
 
 
 def test_a_stuck_batch_stays_pending(

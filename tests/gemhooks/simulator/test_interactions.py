@@ -11,7 +11,7 @@ from google.genai import interactions as I  # noqa: N812 - as Google's samples d
 from google.genai._interactions_errors import BadRequestError, NotFoundError
 from standardwebhooks import Webhook as Oracle
 
-from gemhooks.simulator import Simulator
+from gemhooks.simulator import Say, Script, Show, Simulator
 from tests.gemhooks.simulator.conftest import Listener, Received
 
 MODEL = "gemini-3.8-flash"
@@ -182,3 +182,28 @@ def test_both_versions_of_the_api_share_one_state(
 ) -> None:
     started = start(client, "slowly")
     assert get(connect(gemini.url, "v1beta"), started).id == started.id
+
+
+def test_a_get_may_be_behind_the_event(
+    client: genai.Client, gemini: Simulator, listener: Listener
+) -> None:
+    gemini.scripts = [Script(when="", turns=(Say(text="Done.", lag=0.3),))]
+    started = start(client, "Hello", listener)
+    assert event_in(listener.wait(1)[0])["type"] == "interaction.completed"
+    assert get(client, started).status == "in_progress"
+    *_, last = client.interactions.get(started.id or "", stream=True)
+    assert (last.event_type, get(client, started).output_text) == (
+        "interaction.completed",
+        "Done.",
+    )
+    assert len(listener.wait(1)) == 1
+
+
+def test_an_event_may_say_something_else_than_the_interaction(
+    client: genai.Client, gemini: Simulator, listener: Listener
+) -> None:
+    turn = Show(status="budget_exceeded", announce="interaction.completed")
+    gemini.scripts = [Script(when="", turns=(turn,))]
+    started = start(client, "Hello", listener)
+    assert event_in(listener.wait(1)[0])["type"] == "interaction.completed"
+    assert get(client, started).status == "budget_exceeded"

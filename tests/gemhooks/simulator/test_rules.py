@@ -102,6 +102,36 @@ def test_a_download_breaks_off_in_the_middle_and_goes_on_from_there(
     assert len((read + rest.data).splitlines()) == 1000
 
 
+def test_an_answer_may_stop_in_the_middle_and_stay_silent(gemini: Simulator) -> None:
+    misbehave(gemini, drop="stall")
+    url = f"{gemini.url}/v1/interactions/x?key=k"
+    with pytest.raises(urllib3.exceptions.ReadTimeoutError):
+        urllib3.request("GET", url, timeout=0.2, retries=False)
+
+
+def test_an_answer_may_be_slow(gemini: Simulator, client: genai.Client) -> None:
+    made: Any = client.interactions.create(model="m", input="Hi")
+    misbehave(gemini, throttle=2000)
+    started = time.monotonic()
+    answer = urllib3.request("GET", f"{gemini.url}/v1/interactions/{made.id}?key=k")
+    assert answer.json()["id"] == made.id
+    assert time.monotonic() - started >= len(answer.data) / 2000
+
+
+def test_a_rule_may_look_into_the_request(gemini: Simulator, connect: Any) -> None:
+    client: genai.Client = connect(gemini.url, retry_options=ONCE)
+    misbehave(gemini, when="POST", containing='"bad"', status=500)
+    client.interactions.create(model="m", input="good")
+    with pytest.raises(gaos.InternalServerError):
+        client.interactions.create(model="m", input="bad")
+
+
+def test_an_answer_may_carry_the_id_that_was_asked_for(gemini: Simulator) -> None:
+    misbehave(gemini, body='{"id": "{id}", "steps": [null]}')
+    answer = urllib3.request("GET", f"{gemini.url}/v1/interactions/v1_x?key=k")
+    assert answer.json() == {"id": "v1_x", "steps": [None]}
+
+
 @pytest.mark.parametrize("body", ["null", "[]", '""', "{}", '{"id": "cut'])
 def test_an_answer_may_be_anything(gemini: Simulator, body: str) -> None:
     misbehave(gemini, when="GET /v1/interactions", body=body)

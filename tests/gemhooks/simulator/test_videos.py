@@ -17,6 +17,7 @@ PLANS = (
     VideoPlan(when="filtered", filtered=True),
     VideoPlan(when="broken", outcome="failed", code=13, message="No."),
     VideoPlan(when="stuck", outcome="stuck"),
+    VideoPlan(when="elsewhere", uri="gs://bucket/x.mp4"),
     VideoPlan(when="two", samples=2, bytes=70_000),
 )
 
@@ -73,6 +74,18 @@ def test_the_official_client_downloads_a_video_by_googles_uri(
     assert response
     assert response.generated_videos
     assert len(client.files.download(file=response.generated_videos[0])) == 100_000
+
+
+def test_a_video_may_be_anywhere(
+    client: genai.Client, gemini: Simulator, http: urllib3.PoolManager, listener: Listener
+) -> None:
+    name = start(gemini, http, "elsewhere", listener)
+    event = json.loads(listener.wait(1)[0].body)
+    assert event["data"]["output_file_uri"] == "gs://bucket/x.mp4"
+    response = get(client, name).response
+    assert response
+    uris = [made.video.uri for made in response.generated_videos or [] if made.video]
+    assert uris == ["gs://bucket/x.mp4"]
 
 
 @pytest.mark.parametrize("prompt", ["filtered", "broken", "stuck"])
