@@ -291,3 +291,33 @@ class ResultMetrics:
                 return OTHER
             self._models.add(model)
         return model
+
+
+class WebhookMetrics:
+    """How the webhooks stand at Gemini's side, as ``gemhooks webhook ensure --every`` sees them."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._enabled = Gauge(
+            "gemhooks_webhook_enabled",
+            "1 while Gemini delivers, 0 while the webhook is disabled or missing.",
+            ("webhook",),
+            registry=registry,
+        )
+        self._drift = Gauge(
+            "gemhooks_webhook_drift",
+            "1 while the webhook differs from its declaration in this way.",
+            ("webhook", "kind"),
+            registry=registry,
+        )
+        self._seen = Gauge(
+            "gemhooks_webhook_seen_timestamp_seconds",
+            "When Gemini last answered how its webhooks stand.",
+            registry=registry,
+        )
+
+    def seen(self, webhook: str, *, enabled: bool, drift: Mapping[str, bool]) -> None:
+        """*webhook* is its declared name or uri, so that there are as many as were declared."""
+        self._enabled.labels(webhook).set(enabled)
+        for kind, differs in drift.items():
+            self._drift.labels(webhook, kind).set(differs)
+        self._seen.set_to_current_time()

@@ -2,14 +2,17 @@
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import structlog
 import typer
+from prometheus_client import CollectorRegistry
 
 from gemhooks import logs
+from gemhooks.admin import AdminServer
 from gemhooks.cli.tables import Format, FormatOption, show
 from gemhooks.cli.webhook.shared import (
     ReceiverOption,
@@ -20,9 +23,12 @@ from gemhooks.cli.webhook.shared import (
 )
 from gemhooks.errors import GemhooksError, Misconfigured
 from gemhooks.gemini import Webhooks
+from gemhooks.gemini.webhooks import ENABLED
+from gemhooks.metrics import WebhookMetrics
 from gemhooks.settings import Settings
 from gemhooks.webhooks import desired, wishes
 from gemhooks.webhooks.desired import Desired
+from gemhooks.webhooks.drift import Kind
 from gemhooks.webhooks.ensuring import Ensured, Ensurer
 from gemhooks.webhooks.places import Held, SecretPlace
 from gemhooks.webhooks.receivers import Receivers
@@ -53,6 +59,9 @@ def ensure(
     every: Annotated[
         float, typer.Option(help="seconds, 1 or more; again and again until stopped")
     ] = 0.0,
+    admin_port: Annotated[
+        int, typer.Option(help="with --every: serves /metrics and health there; 0 does not")
+    ] = 0,
     memory: Annotated[Path, typer.Option(help="remembers what was enabled again")] = Path(MEMORY),
     receiver: ReceiverOption = None,
     form: FormatOption = Format.TABLE,
@@ -65,7 +74,9 @@ def ensure(
         receivers = Receivers.of(receiver or (), settings)
         ensurer = Ensurer(api, receivers, Revivals(memory, time.time), held_at(settings))
         if every:
-            keep(ensurer, wanted, every, check=check, settings=settings)
+            logs.configure(settings.log_format, settings.log_level)
+            with watched(settings.admin_host, admin_port) as metrics:
+                keep(ensurer, wanted, every, check=check, metrics=metrics)
             return
         results = run(ensurer, api, wanted, check=check)
     show([row(each) for each in results], COLUMNS, form)
@@ -103,22 +114,48 @@ def run(
     return [act(each, listed) for each in wanted]
 
 
+@contextmanager
+def watched(host: str, port: int) -> Iterator[WebhookMetrics]:
+    """The gauges, served at *port* where there is one."""
+    registry = CollectorRegistry()
+    if not port:
+        yield WebhookMetrics(registry)
+        return
+    admin = AdminServer(host, port, registry, lambda: True, lambda: True)
+    admin.start()
+    try:
+        yield WebhookMetrics(registry)
+    finally:
+        admin.stop()
+
+
 def keep(
-    ensurer: Ensurer, wanted: Sequence[Desired], every: float, *, check: bool, settings: Settings
+    ensurer: Ensurer,
+    wanted: Sequence[Desired],
+    every: float,
+    *,
+    check: bool,
+    metrics: WebhookMetrics,
 ) -> None:
     """Until SIGTERM or Ctrl-C; what fails is logged and tried again."""
     from gemhooks.service import stop_event  # noqa: PLC0415 - SQLAlchemy is slow to import
 
-    logs.configure(settings.log_format, settings.log_level)
     stop = stop_event()
     while True:
         try:
             for each in run(ensurer, ensurer.api, wanted, check=check):
                 write(each)
+                count(each, metrics)
         except GemhooksError as error:
             log.warning("webhooks_not_ensured", reason=logs.redact(str(error)))
         if stop.wait(max(1.0, every) * random.uniform(0.9, 1.1)):  # noqa: S311 - jitter
             return
+
+
+def count(ensured: Ensured, metrics: WebhookMetrics) -> None:
+    found = {each.kind for each in ensured.found} if ensured.left else set()
+    drift = {kind.value: kind in found for kind in Kind}
+    metrics.seen(ensured.label, enabled=ensured.state == ENABLED, drift=drift)
 
 
 def write(ensured: Ensured) -> None:

@@ -15,9 +15,11 @@ class RunningReceiver:
 
 
 @contextmanager
-def receiver(folder: Path, secret: Path, *, broker: str = "") -> Iterator[RunningReceiver]:
+def receiver(
+    folder: Path, secret: Path, *, broker: str = "", ports: tuple[int, int] | None = None
+) -> Iterator[RunningReceiver]:
     """``python -m receiver``, with the secrets in *secret*, a file or a folder."""
-    port, admin = free_port(), free_port()
+    port, admin = ports or (free_port(), free_port())
     env = {
         "GEMHOOKS_BROKER_URL": broker or f"sqlite:///{folder}/queue.db",
         "GEMINI_WEBHOOK_SECRET_FILE": str(secret),

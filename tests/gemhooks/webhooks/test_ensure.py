@@ -2,24 +2,30 @@
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
+from uuid import uuid4
 
 import pytest
+import urllib3
 from prometheus_client import CollectorRegistry
 
 from gemhooks.admin import AdminServer
 from gemhooks.errors import Misconfigured
-from gemhooks.gemini import Webhooks
+from gemhooks.gemini import Gemini, Webhooks
 from gemhooks.gemini.webhooks import FAILED
 from gemhooks.keys import SigningSecrets
 from gemhooks.simulator import Simulator
 from gemhooks.webhooks import desired
+from gemhooks.webhooks.places import SecretPlace
 from gemhooks.webhooks.reviving import MOST, STABLE, Revivals
 from gemhooks.webhooks.wishes import SUBSCRIBABLE
 from tests.gemhooks.webhooks.conftest import Run
-from tests.integration.processes import eventually, process
+from tests.gemhooks.webhooks.helpers import receiver
+from tests.integration.processes import eventually, free_port, process
 
 URI = "https://example.com/webhooks/gemini"
 
@@ -178,6 +184,70 @@ def test_every_so_many_seconds_it_looks_again(
     log = (tmp_path / "log").read_text()
     assert "webhook_ensured" in log
     assert "whsec_" not in log.replace("whsec_...", "")
+
+
+def test_after_an_outage_of_ours_the_traffic_flows_again(tmp_path: Path) -> None:
+    """Gemini gives up while we are away, and is not asked again before we are back."""
+    ports = free_port(), free_port()
+    uri, place = f"http://127.0.0.1:{ports[0]}/webhooks/gemini", tmp_path / "secret"
+    with Simulator(delay=0.01, retry_base=0.05, disable_after=5) as simulator:
+        gemini = Gemini("any", base_url=simulator.url)
+        hook = gemini.webhooks.create(uri=uri, events=SUBSCRIBABLE)
+        assert hook.new_signing_secret
+        SecretPlace(place).save(hook.new_signing_secret.get_secret_value(), hook.id)
+        env = {
+            "GEMINI_API_KEY": "k",
+            "GEMHOOKS_GEMINI_BASE_URL": simulator.url,
+            "GEMINI_WEBHOOK_SECRET_FILE": str(place),
+            "GEMHOOKS_RECEIVERS": f"http://127.0.0.1:{ports[1]}",
+        }
+        watch = free_port()
+        options = ("--uri", uri, "--every", "1", "--admin-port", str(watch))
+        memory = ("--memory", str(tmp_path / "memory.json"))
+        log = tmp_path / "ensure.log"
+        command = ("gemhooks", "webhook", "ensure", *options, *memory)
+
+        def state() -> str:
+            return gemini.webhooks.get(hook.id).state
+
+        with process(*command, log=log, env=env), events_from(simulator) as accepted:
+            eventually(lambda: state() == FAILED, why="Gemini gives up")
+            told = log.read_text().count("not ready")
+            eventually(lambda: log.read_text().count("not ready") > told + 1, why="it waits")
+            assert state() == FAILED
+            assert 'kind="gave_up",webhook=' in metrics_at(watch)
+            with receiver(tmp_path, place, ports=ports):
+                eventually(lambda: state() == "enabled", why="it is enabled again")
+                before = accepted()
+                eventually(lambda: accepted() > before, why="events are accepted")
+                eventually(lambda: f'enabled{{webhook="{uri}"}} 1.0' in metrics_at(watch))
+        gemini.close()
+
+
+@contextmanager
+def events_from(simulator: Simulator) -> Iterator[Callable[[], int]]:
+    """Ten events a second meanwhile; gives how many deliveries were accepted so far."""
+    stop = Event()
+
+    def send() -> None:
+        with urllib3.PoolManager() as http:
+            while not stop.wait(0.1):
+                event = {"type": "interaction.completed", "data": {"id": f"v1_{uuid4().hex}"}}
+                http.request("POST", f"{simulator.url}/control/events", json=event)
+
+    sender = Thread(target=send)
+    sender.start()
+    try:
+        yield lambda: sum(each.status == 204 for each in simulator.attempts)
+    finally:
+        stop.set()
+        sender.join()
+
+
+def metrics_at(port: int) -> str:
+    with urllib3.PoolManager() as http:
+        answer = http.request("GET", f"http://127.0.0.1:{port}/metrics")
+        return answer.data.decode()
 
 
 class Clock:
