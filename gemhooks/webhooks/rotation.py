@@ -43,7 +43,7 @@ def _silent(_: Moment) -> None:
 
 @dataclass(frozen=True)
 class Report:
-    """How a rotation stands: *old_until* is None when no old secret is left."""
+    """How a rotation stands: *old_until* is None when no old secret is left, or none is known."""
 
     webhook: str
     secret: str
@@ -140,10 +140,10 @@ class Rotation:
             before = before or self.receivers.look()
             proof = self._wait(journal.new)
             refused = round(sum(added(before, self.receivers.look()).refused.values()))
-        except Unavailable as error:
-            proof, refused = f"{error}", 0
+        except (Unavailable, Retry, Reject) as error:  # the secret is safe; only the proof is not
+            proof, refused = str(error), 0
         if proof:
-            return self._report(journal, refused, f"not proven yet: {proof}; try again: --resume")
+            return self._unproven(journal, refused, proof)
         self.tell(Moment.PROVEN)
         return self._finish(self.file.write(journal.verified()), refused)
 
@@ -183,14 +183,15 @@ class Rotation:
         self.file.remove()
         return self._report(journal, refused, "the new secret verifies; no old one is left", hook)
 
-    def _report(
-        self, journal: Journal, refused: int, text: str, hook: Webhook | None = None
-    ) -> Report:
-        until = _old_until(journal, hook or self.api.get(self.webhook))
-        if until and journal.step is Step.VERIFIED:
+    def _report(self, journal: Journal, refused: int, text: str, hook: Webhook) -> Report:
+        until = _old_until(journal, hook)
+        if until:
             text += f" until {_named(until)}; then `--resume` removes it"
-        verified = journal.step is Step.VERIFIED
-        return Report(self.webhook, journal.truncated, journal.new, verified, refused, until, text)
+        return Report(self.webhook, journal.truncated, journal.new, True, refused, until, text)  # noqa: FBT003 - verified
+
+    def _unproven(self, journal: Journal, refused: int, why: str) -> Report:
+        text = f"saved, but not proven yet: {why}; try again: --resume"
+        return Report(self.webhook, journal.truncated, journal.new, False, refused, None, text)  # noqa: FBT003 - not verified
 
     def _holds(self, fingerprint: str) -> bool:
         return any(each.fingerprint == fingerprint for each in self.place.held())
