@@ -450,7 +450,7 @@ def test_a1_19_odd_members_of_the_set_spoil_no_other_key(jwks: Website) -> None:
         ({"GEMHOOKS_SCHEMES": "v2"}, "GEMHOOKS_SCHEMES"),
         ({"GEMHOOKS_SCHEMES": " "}, "GEMHOOKS_SCHEMES"),
         ({"GEMHOOKS_SCHEMES": "v1a"}, "GEMHOOKS_PATH_TOKENS"),
-        ({"GEMHOOKS_SCHEMES": "v1a", "GEMHOOKS_PATH_TOKENS": "short"}, "16 characters"),
+        ({"GEMHOOKS_SCHEMES": "v1a", "GEMHOOKS_PATH_TOKENS": "short"}, "8 characters"),
         ({"GEMHOOKS_SCHEMES": "jwt", "GEMHOOKS_PATH_TOKENS": TOKEN}, "GEMHOOKS_JWT_AUDIENCE"),
         (
             {
