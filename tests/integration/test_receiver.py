@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -277,10 +278,16 @@ def _post_quietly(receiver: Running) -> None:
         receiver.post()
 
 
-# -- logs
+# -- logs and metrics
 
 
-def test_no_line_at_any_level_holds_a_secret_a_token_or_a_body(
+def metrics_of(receiver: Running) -> str:
+    url = f"http://127.0.0.1:{receiver.admin}/metrics"
+    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - loopback
+        return str(answer.read(), "utf-8")
+
+
+def test_no_line_at_any_level_and_no_metric_holds_a_secret_a_token_or_a_body(
     amqp_url: str, tmp_path: Path
 ) -> None:
     token = "a-token-that-nobody-guesses"
@@ -292,9 +299,10 @@ def test_no_line_at_any_level_holds_a_secret_a_token_or_a_body(
             client.request("POST", path, BODY, {**signed(BODY), "Authorization": "Bearer hush"})
             client.getresponse()
             client.close()
-    said = receiver.log.read_text()
+        said = receiver.log.read_text() + metrics_of(receiver)
 
     assert len([line for line in said.splitlines() if "webhook_received" in line]) == 3
     assert "published" in said
+    assert "gemhooks_webhook_key_info{" in said
     for hidden in (token, SECRET[6:], "int_1", "hush", signed(BODY)["webhook-signature"]):
         assert hidden not in said
