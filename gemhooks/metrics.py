@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gemhooks.errors import LedgerUnavailable
 from gemhooks.events import BY_TYPE, FAMILIES
 
 OTHER = "other"  # what a stranger can choose must not become a series of its own
@@ -172,6 +174,67 @@ class WorkerMetrics:
     def handled(self, queue: str, event_type: str, outcome: str, seconds: float) -> None:
         self._messages.add(queue, known_type(event_type), outcome)
         self._seconds.labels(queue).observe(seconds)
+
+
+class FunctionMetrics:
+    """What a worker counts of the calls that it runs."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._calls = _Counted(
+            Counter(
+                "gemhooks_function_calls_total",
+                "Function calls that ended, by how.",
+                ("function", "outcome"),
+                registry=registry,
+            )
+        )
+        self._seconds = Histogram(
+            "gemhooks_function_seconds",
+            "From the start of a function to its end or its deadline.",
+            ("function",),
+            buckets=SLOW,
+            registry=registry,
+        )
+
+    def called(self, function: str, outcome: str, seconds: float) -> None:
+        """*function* is the name of a registered one, or OTHER: a model may say anything."""
+        self._calls.add(function, outcome)
+        self._seconds.labels(function).observe(seconds)
+
+
+class StandingCalls(Collector):
+    """How the calls stand, asked anew whenever somebody looks: other processes change them."""
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        *,
+        parked: Callable[[], Mapping[str, int]],
+        abandoned: Callable[[], int],
+    ) -> None:
+        self._parked = parked
+        self._abandoned = abandoned
+        registry.register(self)
+
+    def describe(self) -> Iterator[Metric]:
+        """Without it, being registered would ask the database already."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "gemhooks_function_calls_abandoned",
+            "Calls that were left running in their thread at their deadline.",
+            value=self._abandoned(),
+        )
+        found = GaugeMetricFamily(
+            "gemhooks_function_calls_parked",
+            "Calls and continuations that wait for a person, by why.",
+            labels=("reason",),
+        )
+        with suppress(LedgerUnavailable):  # no number is better than a wrong one
+            for reason, number in self._parked().items():
+                found.add_metric((reason,), number)
+            yield found
 
 
 class ReconcilerMetrics:

@@ -142,6 +142,7 @@ class Settings(BaseSettings):
     functions_for: Annotated[str, Field(pattern="^(known|all)$")] = "known"
     continue_wait: Seconds = 3600.0  # for the event of a continuation whose answer was lost
     max_turns: Annotated[int, Field(ge=1)] = 50  # interactions of one chain
+    log_arguments: bool = False  # of function calls; they may hold what is private
     chain_timeout: Seconds = 7 * 86400.0  # from a chain's first turn to its last
 
     log_format: Annotated[str, Field(pattern="^(auto|json|console)$")] = "auto"

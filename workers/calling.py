@@ -9,6 +9,9 @@ from gemhooks.functions import Functions
 from gemhooks.functions.loading import load_functions
 from gemhooks.functions.once import OnceOnly
 from gemhooks.gemini import Gemini
+from gemhooks.ledger import Ledgers
+from gemhooks.metrics import FunctionMetrics, StandingCalls
+from gemhooks.results import ResultsStore
 from workers.called import CallAnnouncer
 from workers.chains import Chains
 from workers.continuing import Continuer
@@ -29,10 +32,21 @@ def function_caller(parts: service.Parts, gemini: Gemini) -> FunctionCaller | No
 def caller_of(functions: Functions, parts: service.Parts, gemini: Gemini) -> FunctionCaller:
     """The consumer for *functions*."""
     settings, ledgers = parts.settings, parts.ledgers
+    StandingCalls(
+        parts.registry, parked=lambda: parked(ledgers), abandoned=lambda: functions.abandoned
+    )
+    warn_of_long_ones(functions, settings.grace)
     return FunctionCaller(
         gemini.interactions,
         Chains(ledgers.continuations, ledgers.jobs, answer_all=settings.functions_for == "all"),
-        OnceOnly(functions, ledgers.calls, margin=settings.lease),
+        OnceOnly(
+            functions,
+            ledgers.calls,
+            FunctionMetrics(parts.registry),
+            ResultsStore(settings.results_url),
+            margin=settings.lease,
+            show_arguments=settings.log_arguments,
+        ),
         Continuer(
             gemini.interactions,
             ledgers.continuations,
@@ -45,6 +59,18 @@ def caller_of(functions: Functions, parts: service.Parts, gemini: Gemini) -> Fun
         ledgers.jobs,
         Limits(settings.max_turns, settings.chain_timeout),
     )
+
+
+def parked(ledgers: Ledgers) -> dict[str, int]:
+    """How many calls and continuations wait for a person, by why."""
+    return ledgers.calls.parked() | {"continuation": ledgers.continuations.parked()}
+
+
+def warn_of_long_ones(functions: Functions, grace: float) -> None:
+    """A stop in the middle of a once-only call leaves it to a person."""
+    if too_long := functions.longer_than(grace):
+        hint = "let GEMHOOKS_GRACE be longer than the longest timeout"
+        log.warning("functions_outlive_the_grace", functions=too_long, grace=grace, hint=hint)
 
 
 def unserved(event: Event) -> Handled:

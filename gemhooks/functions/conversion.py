@@ -21,7 +21,7 @@ more than *max_result* bytes of JSON                its beginning and MARKER as 
 
 The same holds for what stands inside an object or a list, without the {"result": ...} around it.
 An oversized result is no error, since the function did its work: a model that reads "failed"
-would call it again.
+would call it again. The whole of it, up to MAX_WHOLE, comes along to be stored.
 """
 
 import json
@@ -32,23 +32,27 @@ from gemhooks.functions.results import Answer, Outcome
 from gemhooks.functions.texts import bounded, explain
 
 MAX_RESULT = 256 * 1024  # bytes of JSON
+MAX_WHOLE = 2 * 1024 * 1024  # bytes of JSON; a longer one is kept no more than told
 MARKER = "\n[cut by gemhooks: the result was larger than {} bytes]"
 _CONTENT = frozenset({"image", "audio", "document", "video"})
 
 
 def convert(value: Any, max_result: int = MAX_RESULT) -> Answer:
     """The answer for *value*; never raises, whatever *value* does."""
-    converter = Converter(max_result)
+    converter = Converter(max(MAX_WHOLE, max_result))
     try:
         plain = converter.convert(value)
     except Unserialisable as error:
         return _refused(str(error))
     except BaseException as error:  # a property or an __iter__ of the author's
         return _refused(explain(error, 200))
-    fit = _wrapped(plain)
-    if converter.full or _size(fit) > max_result:
+    if converter.full:
         return Answer(_cut(plain, max_result), Outcome.TOO_LARGE)
-    return Answer(fit)
+    fit = _wrapped(plain)
+    whole = _dumps(fit).encode()
+    if len(whole) <= max_result:
+        return Answer(fit)
+    return Answer(_cut(plain, max_result), Outcome.TOO_LARGE, whole)
 
 
 def _refused(why: str) -> Answer:

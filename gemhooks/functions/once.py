@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
-from gemhooks.errors import LedgerUnavailable
+from gemhooks.errors import LedgerUnavailable, Retry
 from gemhooks.functions.calls import Call
 from gemhooks.functions.context import CallContext
 from gemhooks.functions.deadline import CANCELLING
@@ -22,7 +22,9 @@ from gemhooks.functions.records import (
     Terms,
 )
 from gemhooks.functions.registry import Effect, Functions
-from gemhooks.functions.results import Result
+from gemhooks.functions.results import LONGEST_NAME, Result
+from gemhooks.functions.texts import bounded
+from gemhooks.metrics import OTHER, FunctionMetrics
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -30,6 +32,14 @@ log = structlog.get_logger()
 MARGIN = 30.0  # seconds beyond a function's timeout in which its result must be recorded
 MOST_AT_ONCE = 8  # calls of one interaction
 PAUSE = 0.5  # seconds between two tries to write to a ledger that is away
+
+
+class Store(Protocol):
+    """Where long results are put."""
+
+    def write(self, kind: str, resource_id: str, suffix: str, content: bytes, /) -> str:
+        """Store it and return its URL; Retry where that cannot be at present."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +79,7 @@ class Settled:
 
     @property
     def busy(self) -> float:
-        """Seconds until the last claim of others ends; 0 where nobody else is at it."""
+        """Seconds until it is worth asking again; 0 where nobody else is at it."""
         return max((each.busy for each in self.claims), default=0.0)
 
 
@@ -79,7 +89,10 @@ class OnceOnly:
 
     functions: Functions
     ledger: CallLedger
+    metrics: FunctionMetrics | None = None
+    store: Store | None = None  # for results that are too long for the model
     margin: float = MARGIN
+    show_arguments: bool = False  # in the log
 
     def settle(self, interaction: Interaction, calls: Sequence[Call]) -> Settled:
         """Run what may run, all at once; LedgerUnavailable where nothing could be claimed.
@@ -96,10 +109,14 @@ class OnceOnly:
 
     def _settle_one(self, interaction: Interaction, call: Call) -> CallClaim:
         refusal = self.functions.refusal(call, declared=interaction.declared)
-        claim = self.ledger.claim(interaction.id, call, self._terms(call, refusal))
-        if not claim.granted:
-            return claim
-        return CallClaim(self._record(interaction, call, refusal or self._run(interaction, call)))
+        with self.functions.room_for(call):  # first, for a claim's time runs
+            claim = self.ledger.claim(interaction.id, call, self._terms(call, refusal))
+            if not claim.granted:
+                return claim
+            started = time.perf_counter()
+            result = refusal or self._run(interaction, call)
+            self._tell(interaction, call, result, time.perf_counter() - started)
+            return CallClaim(self._record(interaction, call, result))
 
     def _terms(self, call: Call, refusal: Result | None) -> Terms:
         function = self.functions.get(call.name)
@@ -116,7 +133,36 @@ class OnceOnly:
         return self.functions.run(call, context=context, declared=interaction.declared)
 
     def _record(self, interaction: Interaction, call: Call, result: Result) -> CallRecord:
-        return insisting(lambda: self.ledger.record(interaction.id, call, result), self.margin)
+        url = self._stored(interaction, call, result)
+        return insisting(
+            lambda: self.ledger.record(interaction.id, call, result, result_url=url), self.margin
+        )
+
+    def _stored(self, interaction: Interaction, call: Call, result: Result) -> str:
+        """Where the whole of a long result lies; "" where there is none, or no place for it."""
+        if result.whole is None or self.store is None:
+            return ""
+        try:
+            return self.store.write(
+                "functions", f"{interaction.id}/{call.id}", "json", result.whole
+            )
+        except Retry as error:  # the call counts, with the beginning that the model is told
+            log.warning("result_not_stored", call_id=call.id, reason=error.reason)
+            return ""
+
+    def _tell(self, interaction: Interaction, call: Call, result: Result, seconds: float) -> None:
+        if self.metrics is not None:
+            known = self.functions.get(call.name) is not None
+            self.metrics.called(call.name if known else OTHER, result.outcome, seconds)
+        log.info(
+            "function_called",
+            interaction_id=interaction.id,
+            call_id=call.id,
+            function=bounded(call.name, LONGEST_NAME),
+            outcome=result.outcome.value,
+            milliseconds=round(seconds * 1000, 1),
+            **({"arguments": call.arguments} if self.show_arguments else {}),
+        )
 
 
 def insisting(write: Callable[[], T], seconds: float) -> T:

@@ -53,7 +53,7 @@ class CallClaim:
 
     record: CallRecord
     granted: bool = False
-    busy: float = 0.0  # seconds until somebody else's claim ends, where there is one
+    busy: float = 0.0  # seconds until it is worth asking again, where somebody else runs it
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What became of one call."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -33,6 +33,7 @@ class Answer:
 
     result: Any  # an object, a text, or a list of content
     outcome: Outcome = Outcome.OK
+    whole: bytes | None = field(default=None, repr=False)  # JSON, where *result* is cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,12 @@ class Result:
     result: Any
     is_error: bool
     outcome: Outcome
+    whole: bytes | None = field(default=None, repr=False)  # JSON, where *result* is cut
 
     @classmethod
     def of(cls, call_id: str, name: str, answer: Answer) -> "Result":
-        return cls(call_id, name, answer.result, answer.outcome not in FINE, answer.outcome)
+        failed = answer.outcome not in FINE
+        return cls(call_id, name, answer.result, failed, answer.outcome, answer.whole)
 
     def item(self) -> dict[str, Any]:
         """The ``function_result`` of a continuation's input."""

@@ -6,7 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from gemhooks.functions.calls import Call
-from gemhooks.functions.records import CallClaim, CallRecord, CallState, Terms
+from gemhooks.functions.records import PARKED, CallClaim, CallRecord, CallState, Terms
 from gemhooks.functions.results import FINE, Answer, Result
 from gemhooks.functions.verdicts import CALLS_FROM, Verdict, answer_of
 from gemhooks.ledger.clock import Now
@@ -17,6 +17,7 @@ from gemhooks.ledger.upsert import insert
 
 LONGEST_ARGUMENTS = 64 * 1024  # characters of JSON that are kept for people
 LONGEST_NAME = 255
+SOONEST = 1.0  # seconds until it is worth asking again for a call that somebody runs
 _CALL = ["interaction_id", "call_id"]
 _EXPIRED = sa.and_(calls.c.state == CallState.RUNNING, calls.c.lease_until <= Now())
 
@@ -45,6 +46,14 @@ class Calls:
         statement = sa.update(calls).where(allowed).values(values).returning(*calls.c)
         row = self._database.write(lambda connection: connection.execute(statement).one_or_none())
         return None if row is None else _record(row)
+
+    def parked(self) -> dict[str, int]:
+        """How many calls wait for a person, by state."""
+        count = sa.select(calls.c.state, sa.func.count()).where(calls.c.state.in_(PARKED))
+        found = self._database.read(
+            lambda connection: connection.execute(count.group_by(calls.c.state)).all()
+        )
+        return {state.value: 0 for state in PARKED} | {row[0]: row[1] for row in found}
 
     def get(self, number: int) -> CallRecord | None:
         """The call that people know by *number*."""
@@ -130,12 +139,18 @@ def _met(connection: sa.Connection, row: dict[str, Any], *, again: bool) -> Call
         unknown = sa.update(calls).where(_is(row), _EXPIRED).values(state=CallState.UNKNOWN)
         connection.execute(unknown)
     left = (calls.c.lease_until - Now()).label("left")
-    found = connection.execute(sa.select(*calls.c, left).where(_is(row))).one()
+    age = (Now() - calls.c.started_at).label("age")
+    found = connection.execute(sa.select(*calls.c, left, age).where(_is(row))).one()
     named = dict(found._mapping)  # noqa: SLF001 - its public name, in SQLAlchemy's words
-    left_now = named.pop("left")
+    ends, runs = named.pop("left"), named.pop("age")
     record = _of(named)
-    busy = max(0.1, left_now) if record.state in (CallState.RUNNING, CallState.READY) else 0.0
-    return CallClaim(record, busy=busy)
+    is_busy = record.state in (CallState.RUNNING, CallState.READY)
+    return CallClaim(record, busy=_worth_waiting(ends, runs or 0.0) if is_busy else 0.0)
+
+
+def _worth_waiting(left: float, age: float) -> float:
+    """Soon at first, for most calls are short; then ever less often, to the end of the claim."""
+    return max(0.1, min(left, max(SOONEST, 3 * age)))
 
 
 def _finish(connection: sa.Connection, row: dict[str, Any]) -> CallRecord:

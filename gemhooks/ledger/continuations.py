@@ -66,6 +66,11 @@ class Continuations:
             _C.id == number, allowed, _C.successor_id.is_(None), state=SENDS_TO[verdict], **named
         )
 
+    def parked(self) -> int:
+        """How many wait for a person."""
+        unknown = sa.select(sa.func.count()).where(_C.state == SendState.UNKNOWN)
+        return self._database.read(lambda connection: connection.scalar(unknown) or 0)
+
     def get(self, number: int) -> Continuation | None:
         """The continuation that people know by *number*."""
         return self._first(_C.id == number)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 
 from gemhooks.ledger.clock import Now
-from gemhooks.ledger.tables import RUNNING, handled, jobs
+from gemhooks.ledger.tables import RUNNING, calls, continuations, handled, jobs
 
 KEPT = 72 * 3600.0  # seconds; Gemini sends a webhook again for 24 hours, people replay later
 JOBS_KEPT = 90 * 86400.0  # seconds; Gemini itself keeps an interaction for 55 days at most
@@ -25,6 +25,10 @@ def _old(kept: float) -> Iterator[tuple[sa.Table, sa.ColumnElement[bool]]]:
     yield jobs, jobs.c.ended_at < Now() - JOBS_KEPT
     never_ended = jobs.c.ended_at.is_(None)
     yield jobs, sa.and_(never_ended, jobs.c.updated_at < Now() - JOBS_KEPT)
+    # Kept as long as anybody could still ask for them: they are what keeps effects from repeating.
+    yield calls, sa.and_(calls.c.state == "done", calls.c.ended_at < Now() - JOBS_KEPT)
+    settled = continuations.c.state.in_(("sent", "given_up"))
+    yield continuations, sa.and_(settled, continuations.c.updated_at < Now() - JOBS_KEPT)
 
 
 def _delete(

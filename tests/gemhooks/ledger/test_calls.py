@@ -5,10 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from gemhooks.functions import Call, Outcome, Result
+from gemhooks.functions.chains import Place
 from gemhooks.functions.records import CallClaim, CallState, Terms
 from gemhooks.ledger import Ledgers
+from gemhooks.ledger.tables import calls, continuations
 
 CALL = Call("c1", "charge", {"order": "o1", "cents": 100})
 ONCE = Terms(lease=30.0, again=False, approval=False)
@@ -139,3 +142,21 @@ def test_calls_are_listed_by_state_newest_first(ledgers: Ledgers) -> None:
 
     assert [each.call_id for each in waiting] == ["c2", "c1"]
     assert [each.call_id for each in ledgers.calls.list(limit=1)] == ["c2"]
+
+
+def test_what_ended_long_ago_is_forgotten_and_what_waits_is_kept(ledgers: Ledgers) -> None:
+    for number, terms in enumerate([ONCE, APPROVED, ONCE]):
+        ledgers.calls.claim("v1_a", Call(f"c{number}", "f"), terms)
+    ledgers.calls.record("v1_a", Call("c0", "f"), result())
+    ledgers.continuations.begin("v1_a", Place("v1_a"), lease=30, wait=30)
+    ledgers.continuations.begin("v1_b", Place("v1_b"), lease=30, wait=30)
+    ledgers.continuations.sent("v1_a", "v1_c")
+    year = 365 * 86400
+    ledgers.database.write(lambda db: db.execute(sa.update(calls).values(ended_at=-year)))
+    ledgers.database.write(lambda db: db.execute(sa.update(continuations).values(updated_at=-year)))
+
+    assert [ledgers.handled.sweep(limit=1) for _ in range(3)] == [1, 1, 0]
+
+    assert [each.call_id for each in ledgers.calls.of("v1_a")] == ["c1", "c2"]
+    assert ledgers.continuations.of("v1_a") is None
+    assert ledgers.continuations.of("v1_b") is not None
