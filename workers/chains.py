@@ -66,7 +66,8 @@ class Chains:
         return self.continuations.recognise(found.key, interaction["id"])
 
     def _is_ours(self, interaction: dict[str, Any]) -> bool:
-        if self.answer_all or marks.mark_of(answers.user_metadata(interaction)):
+        # A key that we don't know is that of another gemhooks, which answers for itself.
+        if self.answer_all or marks.mark_of(answers.user_metadata(interaction)) == marks.STARTED:
             return True
         job = self.jobs.get("interaction", interaction["id"])
         return job is not None and job.ours

@@ -1,21 +1,18 @@
 """``gemhooks calls``: the function calls of models, and those that wait for a person."""
 
 import json
-import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gemhooks import topology
 from gemhooks.cli.jobs import instant, ledgers
 from gemhooks.cli.tables import Format, FormatOption, show, show_one
-from gemhooks.errors import Misconfigured, Unavailable
+from gemhooks.cli.waking import wake
+from gemhooks.errors import Misconfigured
 from gemhooks.functions.chains import Continuation, SendState
 from gemhooks.functions.records import CallRecord, CallState
-from gemhooks.functions.resuming import look_again
 from gemhooks.functions.verdicts import OUTCOMES, SENDS_TO, Verdict
-from gemhooks.settings import Settings
 
 if TYPE_CHECKING:  # SQLAlchemy is slow to import, and --help is not
     from gemhooks.ledger import Ledgers
@@ -109,7 +106,7 @@ def decide(call_id: str, verdict: Verdict, said: str | None = None) -> None:
             settled = settle_continuation(opened, found, verdict, said)
         else:
             settled = settle_call(opened, found, verdict, said)
-    wake(found.interaction_id, call_id)
+    wake(found.interaction_id, by=call_id)
     typer.echo(f"{name_of(found)} is {settled}; a worker goes on with it.")
 
 
@@ -135,26 +132,6 @@ def settle_continuation(
     if verdict is Verdict.FAIL:
         opened.jobs.record("interaction", now.interaction_id, "failed", error_message=said)
     return now.state
-
-
-def wake(interaction_id: str, call_id: str) -> None:
-    """Ask for a look at the interaction, each time anew; raises Unavailable."""
-    from gemhooks.queues.connect import connect  # noqa: PLC0415 - pika only when needed
-
-    settings = Settings.from_env()
-    timeout = settings.publish_timeout
-    broker = connect(settings.broker_url.get_secret_value(), publish_timeout=timeout)
-    try:
-        broker.check()
-        broker.declare([topology.FUNCTIONS])
-        message = look_again(interaction_id, by=f"{call_id}-{os.urandom(4).hex()}")
-        broker.publisher.publish(message, exchange=topology.RESULTS).result(timeout * 2)
-    except (Unavailable, TimeoutError) as error:
-        raise Unavailable(
-            f"it is recorded, but no worker could be woken ({error}): say it again later."
-        ) from error
-    finally:
-        broker.close()
 
 
 def find(opened: "Ledgers", call_id: str) -> CallRecord | Continuation:

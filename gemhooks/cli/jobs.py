@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gemhooks.cli.tables import Format, FormatOption, show, show_one
+from gemhooks.cli.waking import wake
 from gemhooks.errors import Misconfigured
 from gemhooks.events import FAMILIES
 from gemhooks.settings import Settings, seconds
@@ -70,6 +71,9 @@ def add(
     with ledgers() as opened:
         register = Register(opened, Settings.from_env().expected)
         added = [register.add(*each, expected_in=length) for each in wanted]
+    for job in added:
+        if (job.kind, job.state) == ("interaction", "requires_action"):
+            wake(job.id, by="jobs-add")  # its event came when it was not ours yet
     show([row(job) for job in added], COLUMNS, form)
 
 

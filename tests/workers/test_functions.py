@@ -280,6 +280,13 @@ def test_what_we_did_not_start_is_left_alone(bench: Bench) -> None:
     assert bench.state() == "requires_action"
 
 
+def test_the_continuation_of_another_gemhooks_is_left_alone(bench: Bench) -> None:
+    theirs = {"user_metadata": {"gemhooks": "0" * 32}}
+    bench.gemini.wait_for("v1_a", charge(), webhook_config=theirs)
+
+    assert bench.run() == Handled("not_ours")
+
+
 def test_everything_is_answered_where_the_setting_says_so(bench: Bench) -> None:
     chains = replace(bench.caller.chains, answer_all=True)
     bench.caller = replace(bench.caller, chains=chains)

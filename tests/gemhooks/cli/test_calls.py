@@ -195,6 +195,18 @@ def test_a_given_up_continuation_fails_its_job(env: dict[str, str], ledgers: Led
     assert job.state == "failed"
 
 
+def test_one_that_is_registered_after_it_asked_is_looked_at(
+    env: dict[str, str], ledgers: Ledgers
+) -> None:
+    ledgers.jobs.record("interaction", "v1_late", "requires_action")
+
+    for name in ("v1_late", "v1_new"):
+        ended = CliRunner().invoke(app, ["jobs", "add", name], env=env)
+        assert ended.exit_code == 0, ended.exception
+
+    assert woken(env) == ["v1_late"]
+
+
 @pytest.mark.parametrize("odd", ["7", "c7", "x", "c", "", "٣", "9" * 30, "v1_a/c1"])
 def test_an_id_that_nobody_has_is_one_sentence(
     env: dict[str, str], ledgers: Ledgers, odd: str
