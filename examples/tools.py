@@ -18,7 +18,7 @@ def get_weather(city: str) -> dict[str, str | int]:
     return {"city": city, "sky": "clear", "celsius": 7 + len(city)}
 
 
-@functions.function()
+@functions.function(timeout=10)
 def book_table(restaurant: str, people: int, context: CallContext) -> str:
     """Book a table for tonight.
 

@@ -11,6 +11,7 @@ from gemhooks.errors import AnswerLost, Reject, Retry
 from gemhooks.functions import marks
 from gemhooks.functions.chains import Begun, ContinuationLedger, Place, SendState
 from gemhooks.functions.continuations import continuation
+from gemhooks.functions.conversion import fitted
 from gemhooks.functions.once import insisting
 from gemhooks.functions.results import Result
 from workers.ports import InteractionStarter, JobBook
@@ -79,7 +80,7 @@ class Continuer:
         try:
             return continuation(
                 interaction,
-                results,
+                fitted(results),
                 **{"tools": list(self.declarations), **kept},
                 user_metadata={marks.MARK: key},
             )

@@ -25,13 +25,17 @@ would call it again. The whole of it, up to MAX_WHOLE, comes along to be stored.
 """
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from gemhooks.functions.jsonable import Converter, Unserialisable
-from gemhooks.functions.results import Answer, Outcome
+from gemhooks.functions.results import Answer, Outcome, Result
 from gemhooks.functions.texts import bounded, explain
 
 MAX_RESULT = 256 * 1024  # bytes of JSON
+SMALLEST_RESULT = 1024  # bytes; less has no room for the marker of what was cut
+MAX_BODY = 3 * 1024 * 1024  # bytes of JSON of all results of one continuation
 MAX_WHOLE = 2 * 1024 * 1024  # bytes of JSON; a longer one is kept no more than told
 MARKER = "\n[cut by gemhooks: the result was larger than {} bytes]"
 _CONTENT = frozenset({"image", "audio", "document", "video"})
@@ -53,6 +57,20 @@ def convert(value: Any, max_result: int = MAX_RESULT) -> Answer:
     if len(whole) <= max_result:
         return Answer(fit)
     return Answer(_cut(plain, max_result), Outcome.TOO_LARGE, whole)
+
+
+def fitted(results: Sequence[Result], limit: int = MAX_BODY) -> list[Result]:
+    """*results*, the long ones cut where all together are more than *limit* bytes of JSON.
+
+    Gemini refuses a request that is too large, and would refuse it each time.
+    """
+    if sum(_size(each.result) for each in results) <= limit:
+        return list(results)
+    share = max(limit // len(results), SMALLEST_RESULT)
+    return [
+        replace(each, result=_cut(each.result, share)) if _size(each.result) > share else each
+        for each in results
+    ]
 
 
 def _refused(why: str) -> Answer:

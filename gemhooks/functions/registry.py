@@ -16,7 +16,7 @@ from gemhooks.functions import signatures
 from gemhooks.functions.arguments import BadArguments, check
 from gemhooks.functions.calls import Call
 from gemhooks.functions.context import CallContext
-from gemhooks.functions.conversion import MAX_RESULT, convert
+from gemhooks.functions.conversion import MAX_RESULT, SMALLEST_RESULT, convert
 from gemhooks.functions.deadline import CANCELLING, DeadlinePassed, finished, within
 from gemhooks.functions.isolation import Isolation
 from gemhooks.functions.results import Answer, Outcome, Result
@@ -27,7 +27,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 LONGEST_ERROR = 200  # characters of an exception that the model sees
 PROCESS_MEMORY = 4 * 1024**3  # bytes of address space; libraries reserve more than they use
-SMALLEST_RESULT = 1024  # bytes; less has no room for the marker of what was cut
 
 
 class Effect(StrEnum):

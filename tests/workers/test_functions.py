@@ -676,6 +676,22 @@ def test_a_result_that_is_too_long_is_stored_whole_and_referenced(
     assert "[cut by gemhooks" in bench.answers()[0]["result"]
 
 
+def test_many_long_results_fit_into_one_request(bench: Bench) -> None:
+    @bench.functions.function()
+    def long(length: int) -> str:
+        return "é" * length
+
+    lengths = [100_000] * 40 + [10]
+    bench.gemini.wait_for("v1_a", *(("long", {"length": each}) for each in lengths), **OURS)
+
+    assert bench.run() == CONTINUED
+
+    assert len(orjson.dumps(bench.gemini.created[0])) < 4 * 1024 * 1024
+    told = [each["result"] for each in bench.answers()]
+    assert all("[cut by gemhooks" in each for each in told[:-1])
+    assert told[-1] == "é" * 10
+
+
 def test_a_full_disk_does_not_make_a_function_run_again(bench: Bench) -> None:
     class Full:
         def write(self, kind: str, name: str, suffix: str, content: bytes, /) -> str:
