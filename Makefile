@@ -10,7 +10,7 @@ COMPILE = .work/lock/bin/uv pip compile --universal --generate-hashes --no-heade
   --python-version 3.11 --all-extras -q pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: bench-peers bench-receiver bench-worker help setup setup-dev demo up test crash-matrix check format lock chaos
+.PHONY: bench-batch bench-peers bench-receiver bench-worker help setup setup-dev demo up test crash-matrix check format lock chaos
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -58,6 +58,9 @@ format: setup-dev ## Format the code and mend what ruff can mend
 
 bench-receiver: setup-dev bench-peers ## Compare the receiver with its peers, side by side (ARGS="--repeat 5 --connections 32")
 	@$(BIN)/python -m bench.receiver $(ARGS)
+
+bench-batch: setup-dev ## Fetch 2 GB of a batch's results beside curl and Google's client, and be killed (ARGS="--repeat 5")
+	@$(BIN)/python -m bench.batch $(ARGS)
 
 bench-worker: setup-dev bench-peers ## Compare a consumer with its peers, side by side (ARGS="--repeat 5 --events 10000")
 	@$(BIN)/python -m bench.worker $(ARGS)

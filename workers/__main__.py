@@ -30,6 +30,7 @@ def build(parts: service.Parts) -> Consumers:
         metrics=metrics,
         functions=function_caller(parts, gemini),
         conversations=settings.conversations,
+        index=parts.ledgers.results,
         batches=BatchFetcher(
             gemini.operations,
             gemini.files,

@@ -20,6 +20,7 @@ from workers.announcing import announce
 from workers.conversations import ConversationTeller
 from workers.ports import InteractionReader, JobRecorder, Results
 from workers.records import EventRecorder
+from workers.telling import ResultIndex
 
 WAITING = ("in_progress", "queued")
 # Every other status, known or not, is kept for a person to see and never taken for success.
@@ -46,6 +47,7 @@ class InteractionFetcher:
     metrics: ResultMetrics
     publish_timeout: float = CONFIRM_TIMEOUT
     conversations: ConversationTeller | None = None
+    index: ResultIndex | None = None
 
     def fetch(self, event: events.InteractionEvent) -> None:
         began = time.monotonic()
@@ -58,6 +60,8 @@ class InteractionFetcher:
         summary_url = self.results.write(
             "interactions", event.data.id, "summary.json", _json(summary)
         )
+        if self.index is not None:
+            self.index.record("interaction", event.data.id, url, len(fetched.raw))
         if status == "completed":
             self._announce(_fetched_message(event, fetched, summary, (url, summary_url)))
         elif status == "requires_action" and not _tells_of_calls(event):

@@ -12,6 +12,7 @@ from workers.functions import FunctionCaller
 from workers.interactions import InteractionFetcher
 from workers.ports import InteractionReader, JobRecorder, Results
 from workers.records import EventRecorder
+from workers.telling import ResultIndex
 from workers.videos import VideoFetcher
 
 
@@ -26,11 +27,12 @@ def built_in_consumers(
     conversations: bool = False,
     batches: BatchFetcher | None = None,
     videos: VideoFetcher | None = None,
+    index: ResultIndex | None = None,
 ) -> Consumers:
     """All of them; for what is not given, events are recorded only."""
     teller = ConversationTeller(results, publisher) if conversations else None
     fetcher = InteractionFetcher(
-        interactions, results, publisher, jobs, metrics, conversations=teller
+        interactions, results, publisher, jobs, metrics, conversations=teller, index=index
     )
     recorder = EventRecorder(jobs)
     consumers = Consumers(once_per_resource=True)

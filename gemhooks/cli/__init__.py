@@ -7,12 +7,14 @@ import typer
 
 from gemhooks import entry
 from gemhooks.cli import (
+    batches,
     calls,
     demo,
     dlq,
     doctor,
     interactions,
     jobs,
+    results,
     run,
     simulate,
     trigger,
@@ -52,10 +54,12 @@ app.command("reconcile")(run.reconcile)
 app.command("consume")(run.consume)
 app.command("simulate")(simulate.simulate)
 app.command("trigger")(trigger.trigger)
+app.add_typer(batches.app, name="batches")
 app.add_typer(calls.app, name="calls")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(interactions.app, name="interactions")
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(results.app, name="results")
 app.command("doctor")(doctor.doctor)
 app.add_typer(webhook.app, name="webhook")
 

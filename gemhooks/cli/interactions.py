@@ -1,6 +1,7 @@
 """``gemhooks interactions``: look at one, or watch it happen."""
 
 import sys
+from contextlib import closing
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -65,7 +66,8 @@ def show_one(
     from gemhooks.gemini import Gemini  # noqa: PLC0415 - only where Gemini is asked
     from gemhooks.interactions import summarise  # noqa: PLC0415
 
-    fetched = Gemini.from_settings(Settings.from_env()).interactions.get(interaction_id)
+    with closing(Gemini.from_settings(Settings.from_env())) as gemini:
+        fetched = gemini.interactions.get(interaction_id)
     if kind is As.MESSAGES:
         from gemhooks.cli.conversations import show_messages  # noqa: PLC0415 - only here
         from gemhooks.conversations import to_messages  # noqa: PLC0415

@@ -4,6 +4,7 @@ import hashlib
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Protocol
 
 import orjson
@@ -22,6 +23,7 @@ from gemhooks.interactions.events import (
 from gemhooks.settings import Settings
 
 PATIENCE = 600.0  # seconds without a new event until a stream is given up
+MOST_EMPTY = 5  # connections; then Gemini itself is asked whether there is more to come
 RUNNING = ("in_progress", "queued")
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 15.0  # seconds between two connections
 log = structlog.get_logger()
@@ -59,9 +61,16 @@ def follow(
     recognised. Without *gemini*, one is made from the environment. Raises Retry once *patience*
     seconds brought no new event, and NotYet, Gone or Refused as a GET does.
     """
-    following = _Following(
-        gemini or Gemini.from_settings(Settings.from_env()), interaction_id, last_event_id
-    )
+    if gemini is not None:
+        yield from _followed(_Following(gemini, interaction_id, last_event_id), patience, pause)
+        return
+    with closing(Gemini.from_settings(Settings.from_env())) as own:
+        yield from _followed(_Following(own, interaction_id, last_event_id), patience, pause)
+
+
+def _followed(
+    following: "_Following", patience: float, pause: Callable[[float], None]
+) -> Iterator[InteractionEvent]:
     waited_since, attempt = time.monotonic(), 0
     while not following.ended:
         for event in following.connection():
@@ -87,6 +96,7 @@ class _Following:
         self._id = interaction_id
         self._seen = _Seen(last_event_id)
         self._began = False
+        self._empty = 0  # connections in a row that ended cleanly and brought nothing new
         self.ended = False
         self.asked_to_wait = 0.0  # seconds, by a Retry-After
 
@@ -108,7 +118,8 @@ class _Following:
                     self.ended = True
                     return
             # Cut off, there is more to come, even of an interaction that is over by now.
-            self.ended = (told or not brought) and self._is_over()
+            self._empty = 0 if brought else self._empty + 1
+            self.ended = (told or self._empty >= MOST_EMPTY) and self._is_over()
         except Retry as error:
             self._cut(error)
 

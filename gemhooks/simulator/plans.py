@@ -26,6 +26,7 @@ class BatchPlan(Plan):
 
     rows: int = Field(default=0, ge=0)
     row_bytes: int = Field(default=1000, ge=500)  # length of a made-up line, its end included
+    dimensions: int = Field(default=0, ge=0)  # made-up lines are embeddings of so many numbers
     fail_every: int = Field(default=0, ge=0)  # every n-th row is an error, 1: all of them
     malformed_every: int = Field(default=0, ge=0)  # every n-th line of the file is no JSON
     bare_every: int = Field(default=0, ge=0)  # every n-th line has no `response` around it

@@ -109,10 +109,17 @@ class MadeUpRows(Generated):
         super().__init__(plan.rows, plan.row_bytes)
         self._plan = plan
         answered = {**generated(model, "", Say(text="\0")), "responseId": "simulated"}
+        if plan.dimensions:
+            answered = {
+                "tokenCount": "1",
+                "embedding": {"values": vector(plan.dimensions)},
+                "": "\0",
+            }
         head, tail = json.dumps({"response": answered})[1:].split(json.dumps("\0")[1:-1])
         self._head, self._tail = head.encode(), tail.encode()
         # Cut for each line: joining is what a fast reader waits for.
-        self._filler = b"All work and no play. " * (plan.row_bytes // 22 + 1)
+        words = b" " if plan.dimensions else b"All work and no play. "
+        self._filler = words * (plan.row_bytes // len(words) + 1)
 
     def failures(self) -> int:
         nth = (self._plan.fail_every, self._plan.malformed_every)
@@ -127,6 +134,12 @@ class MadeUpRows(Generated):
             return (key + error).ljust(self.length - 1) + b"\n"
         filler = self.length - len(key) - len(self._head) - len(self._tail) - 1
         return b"%b%b%b%b\n" % (key, self._head, self._filler[:filler], self._tail)
+
+
+def vector(dimensions: int) -> list[float]:
+    """As long as an embedding is, and its numbers as long as theirs."""
+    dice = random.Random(dimensions)  # noqa: S311 - repeatable, not secret
+    return [round(dice.uniform(-0.1, 0.1), 9) for _ in range(dimensions)]
 
 
 def _windows(items: Iterator[tuple[int, Row]], size: int) -> Iterator[list[tuple[int, Row]]]:

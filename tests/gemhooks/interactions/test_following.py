@@ -54,6 +54,19 @@ def test_a_cut_of_an_interaction_that_is_over_by_now_loses_nothing() -> None:
     assert seen(source) == source.sent
 
 
+@pytest.mark.parametrize("cuts", [[3, 0, 0, 2], [0, 0, 0, 0]])
+def test_connections_that_bring_nothing_are_not_the_end_of_it(cuts: list[int]) -> None:
+    source = CutStreams(EVENTS, cuts=cuts, status="completed")
+
+    assert seen(source) == source.sent
+
+
+def test_a_stream_that_never_brings_its_last_event_ends_when_gemini_says_so() -> None:
+    source = CutStreams(EVENTS[:-1], says_done=False, status="failed")
+
+    assert seen(source) == source.sent
+
+
 def test_the_stream_can_be_taken_up_where_another_left_it() -> None:
     source = CutStreams(EVENTS)
 

@@ -1,0 +1,132 @@
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemhooks.batches import Outcome, Row, Tally, read_row
+from gemhooks.batches import lines as lines_module
+from gemhooks.batches.keys import Keys
+from gemhooks.batches.lines import lines_of
+
+
+@pytest.mark.parametrize(
+    ("line", "row"),
+    [
+        # The three of the guide and its notebooks, a bare response, a bare status, and oddities.
+        ({"key": "r", "response": {"candidates": [{}]}}, Row(Outcome.OK, "r")),
+        ({"key": "r", "error": {"code": 3, "message": "no"}}, Row(Outcome.FAILED, "r", 3)),
+        (
+            {"key": "r", "response": {"tokenCount": "1", "embedding": {"values": [0.1]}}},
+            Row(Outcome.OK, "r", tokens=(("input", "unspecified", 1),)),
+        ),
+        ({"candidates": [{}], "modelVersion": "m"}, Row(Outcome.OK)),
+        ({"code": 13, "message": "broke"}, Row(Outcome.FAILED, None, 13)),
+        ({"metadata": {"key": "r"}, "response": {"candidates": [{}]}}, Row(Outcome.OK, "r")),
+        ({"key": 7, "response": {"candidates": [{}]}}, Row(Outcome.OK, "7")),
+        ({"key": "", "response": {"candidates": [{}]}}, Row(Outcome.OK)),
+        ({"key": "r", "response": {}}, Row(Outcome.EMPTY, "r")),
+        ({"key": "r", "response": {"candidates": []}}, Row(Outcome.EMPTY, "r")),
+        ({"key": "r", "response": None, "error": None}, Row(Outcome.EMPTY, "r")),
+        ({"key": "r", "error": "text"}, Row(Outcome.FAILED, "r")),
+        ({"key": ["r"]}, Row(Outcome.EMPTY)),
+        ({}, Row(Outcome.EMPTY)),
+        ([], Row(Outcome.MALFORMED)),
+        (None, Row(Outcome.MALFORMED)),
+    ],
+)
+def test_a_row_is_what_it_holds(line: Any, row: Row) -> None:
+    assert read_row(orjson.dumps(line)) == row
+
+
+def test_tokens_are_told_by_kind_and_modality() -> None:
+    usage = {
+        "promptTokenCount": 8,
+        "promptTokensDetails": [
+            {"modality": "TEXT", "tokenCount": 5},
+            {"modality": "IMAGE", "tokenCount": 2},
+        ],
+        "thoughtsTokenCount": 4,
+        "candidatesTokenCount": None,
+    }
+    row = read_row(orjson.dumps({"response": {"candidates": [1], "usageMetadata": usage}}))
+
+    assert row.tokens == (
+        ("input", "text", 5),
+        ("input", "image", 2),
+        ("input", "unspecified", 1),
+        ("thought", "unspecified", 4),
+    )
+
+
+@given(line=st.binary(max_size=200))
+def test_no_line_is_a_reason_to_fail(line: bytes) -> None:
+    assert read_row(line).outcome in Outcome
+
+
+odd = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["response", "error", "key", "metadata", "code", "usageMetadata", "candidates"]
+            ),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=9,
+)
+
+
+@given(given=odd)
+def test_no_json_is_a_reason_to_fail(given: Any) -> None:
+    assert read_row(orjson.dumps(given)).outcome in Outcome
+
+
+@given(
+    parts=st.lists(st.binary(max_size=9).map(lambda part: part.replace(b"\n", b""))),
+    size=st.integers(1, 7),
+    last=st.booleans(),
+)
+def test_lines_are_the_same_however_they_arrive(
+    parts: list[bytes], size: int, *, last: bool
+) -> None:
+    whole = b"\n".join(parts) + (b"\n" if last else b"")
+    chunks = [whole[start : start + size] for start in range(0, len(whole), size)]
+
+    assert list(lines_of(chunks)) == [line for each in parts if (line := each.rstrip(b"\r"))]
+
+
+def test_a_line_without_end_takes_no_memory_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines_module, "LONGEST_LINE", 10)
+
+    found = list(lines_of([b"x" * 6] * 100 + [b"\nnext\n"]))
+
+    assert found == [b"x" * 10, b"next"]
+
+
+@given(keys=st.lists(st.text(max_size=3)))
+def test_keys_are_a_set_that_counts(keys: list[str]) -> None:
+    seen = Keys()
+    for key in keys:
+        seen.add(key)
+
+    assert seen.distinct == len(set(keys))
+    assert seen.again == len(keys) - len(set(keys))
+    assert all(key in seen for key in keys)
+    assert "never added" not in seen
+    seen.close()
+
+
+def test_kinds_of_errors_are_counted_without_end_but_not_told_without_end() -> None:
+    tally = Tally()
+    for number in range(500):
+        tally.count(Row(Outcome.FAILED, str(number), number))
+
+    errors = tally.counts(None)["errors"]
+    assert len(errors) == 51
+    assert sum(errors.values()) == 500
+    tally.close()
