@@ -45,6 +45,14 @@ test: setup-dev ## Run the whole suite on real, private services (ARGS="-k rule"
 crash-matrix: setup-dev ## Kill a worker at every step of a function call, on SQLite and PostgreSQL
 	@GEMHOOKS_TEST_CRASHES=all $(BIN)/python -m pytest tests/workers/crashes --timeout 900 $(ARGS)
 
+.PHONY: test-rabbitmq4 test-cluster
+test-rabbitmq4: setup-dev ## Run the tests of queues on RabbitMQ 4.0, Debian 13's, in a folder of the project (root)
+	@GEMHOOKS_TEST_RABBITMQ_FROM=trixie $(BIN)/python -m pytest tests/gemhooks/queues \
+	  tests/gemhooks/cli/test_dlq.py tests/integration/test_end_to_end.py tests/chaos $(ARGS)
+
+test-cluster: setup-dev ## Kill the leader of each queue of three RabbitMQ nodes, under load (SUITE=trixie: on RabbitMQ 4.0)
+	@GEMHOOKS_TEST_RABBITMQ_FROM=$(SUITE) $(BIN)/python -m pytest tests/cluster/leaders.py $(ARGS)
+
 check: setup-dev ## Format, lint, types and import directions
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

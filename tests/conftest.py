@@ -1,7 +1,7 @@
 """What all tests share: real services, started when a test first asks, and clean logging."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import structlog
@@ -9,13 +9,17 @@ import structlog
 from tests.services.errors import ServiceError
 from tests.services.install import ensure
 from tests.services.postgresql import Database, PostgresServer
-from tests.services.rabbitmq import Broker, RabbitNode
+from tests.services.rabbitmq import Broker, RabbitNode, programs
 
 _GIVEN = {
     "rabbitmq": ("GEMHOOKS_TEST_AMQP_URL", "GEMHOOKS_TEST_MANAGEMENT_URL"),
     "postgresql": ("GEMHOOKS_TEST_DATABASE_URL",),
 }
 _FIXTURES = {"rabbitmq_node": "rabbitmq", "postgres_server": "postgresql"}
+_ENSURE: dict[str, Callable[[], object]] = {
+    "rabbitmq": programs,
+    "postgresql": lambda: ensure("postgresql"),
+}
 _OWN = {"own_node": "rabbitmq", "own_server": "postgresql"}  # needed even where others are given
 
 
@@ -31,7 +35,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         shared = {_FIXTURES[name] for name in wanted & _FIXTURES.keys()}
         own = {_OWN[name] for name in wanted & _OWN.keys()}
         for service in own | {each for each in shared if not _given(each)}:
-            ensure(service)
+            _ENSURE[service]()
     except ServiceError as error:
         raise pytest.UsageError(str(error)) from error
 

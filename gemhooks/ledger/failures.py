@@ -8,6 +8,16 @@ from sqlalchemy import exc
 
 from gemhooks.errors import LedgerUnavailable, Misconfigured
 
+# What a PostgreSQL server says to a stranger; the driver gives no code for a failed connect.
+_REFUSALS = (
+    "password authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    'FATAL:  role "',
+    'FATAL:  database "',
+    "permission denied for database",
+)
+
 
 @contextlib.contextmanager
 def unavailable() -> Iterator[None]:
@@ -24,9 +34,10 @@ def at_start(url: sa.URL) -> Iterator[None]:
     try:
         yield
     except (exc.OperationalError, exc.TimeoutError) as error:
-        raise LedgerUnavailable(
-            f"The database at {shown} does not answer: {reason_of(error)}"
-        ) from error
+        reason = reason_of(error)
+        if any(words in reason for words in _REFUSALS):
+            raise Misconfigured(f"The database at {shown} refuses us: {reason}") from error
+        raise LedgerUnavailable(f"The database at {shown} does not answer: {reason}") from error
     except exc.DBAPIError as error:  # not a database file, an unknown option, no rights
         raise Misconfigured(f"{shown} cannot be used: {reason_of(error)}") from error
 

@@ -2,9 +2,10 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy import event
 
 from gemhooks.errors import Misconfigured
 from gemhooks.ledger.failures import at_start, unavailable
@@ -22,6 +23,13 @@ _LIVELINESS = {
     "tcp_user_timeout": 10_000,  # milliseconds
     "application_name": "gemhooks",
 }
+# A statement that hangs, on a lock or a sick disk, must not hold a handler's thread for ever.
+_BOUNDS = (
+    "SET statement_timeout = '15s'",
+    "SET lock_timeout = '10s'",
+    "SET idle_in_transaction_session_timeout = '60s'",
+)
+_MIGRATING = ("SET LOCAL statement_timeout = 0", "SET LOCAL lock_timeout = '60s'")
 
 
 class PostgresDatabase:
@@ -47,6 +55,8 @@ class PostgresDatabase:
     def transaction(self) -> Iterator[sa.Connection]:
         engine = self._engine.execution_options(isolation_level="READ COMMITTED")
         with unavailable(), engine.begin() as connection:
+            for statement in _MIGRATING:
+                connection.exec_driver_sql(statement)
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
             yield connection
 
@@ -57,7 +67,7 @@ class PostgresDatabase:
 def _engine(url: sa.URL) -> sa.Engine:
     given = set(url.query)
     try:
-        return sa.create_engine(
+        engine = sa.create_engine(
             url,
             isolation_level="AUTOCOMMIT",
             pool_pre_ping=True,  # after a restart of the server the pool's connections are dead
@@ -71,3 +81,13 @@ def _engine(url: sa.URL) -> sa.Engine:
         raise Misconfigured(
             "PostgreSQL needs its driver: pip install 'gemhooks[postgresql]'."
         ) from None
+    event.listen(engine, "connect", _bound)
+    return engine
+
+
+def _bound(connection: Any, _record: Any) -> None:
+    """By statements, not by start-up options, which poolers in between refuse."""
+    was, connection.autocommit = connection.autocommit, True
+    for statement in _BOUNDS:
+        connection.execute(statement)
+    connection.autocommit = was

@@ -11,7 +11,7 @@ from gemhooks.errors import LedgerUnavailable
 log = structlog.get_logger(__name__)
 
 SWEEP_EVERY = 60.0  # seconds
-SWEEP_STEPS = 20  # at most, each time
+SWEEP_PAUSE = 0.05  # seconds between two steps, for those who want to write
 
 
 class Renewer:
@@ -46,7 +46,5 @@ class Renewer:
         if time.monotonic() - self._swept_at < SWEEP_EVERY:
             return
         self._swept_at = time.monotonic()
-        for _ in range(SWEEP_STEPS):
-            if self._stop.is_set() or not self._sweep():
-                return
+        while self._sweep() and not self._stop.wait(SWEEP_PAUSE):
             self._renew()  # sweeping must not cost a lease

@@ -21,12 +21,13 @@ from gemhooks.errors import Misconfigured, PublishFailed
 from gemhooks.messages import DeadLetter, Headers, Message, OnDelivery, Seen
 from gemhooks.queues import sqlite_rows as rows
 from gemhooks.queues.sqlite_owners import Owner
-from gemhooks.queues.sqlite_writer import Deadlines, Job, Writer
+from gemhooks.queues.sqlite_writer import MOST_BYTES, Deadlines, Job, Writer
 
 PREFIX = "sqlite:///"
 SHORTEST_POLL, LONGEST_POLL = 0.005, 0.05  # seconds between looks for others' messages
 LOOK_FOR_DEAD = 0.1  # seconds between looks for owners that died
 AGE_OUT = 3600.0
+RESERVE = 16 << 20  # bytes of the disk that no message may take: SQLite's log needs some, too
 LONGEST_SILENCE = 5.0  # seconds without a successful look: it does not consume
 
 _log = structlog.get_logger(__name__)
@@ -49,7 +50,7 @@ class SqliteBroker:
         self._closed = False
         self._age_out_at = 0.0
         self._deadlines = Deadlines(publish_timeout)
-        self._writer = Writer(self.connect, self._wake)
+        self._writer = Writer(self.connect, self._wake, self._has_room)
 
     @property
     def publisher(self) -> "SqliteBroker":
@@ -57,7 +58,8 @@ class SqliteBroker:
 
     def publish(self, message: Message, *, exchange: str = topology.EVENTS) -> Future[None]:
         properties = rows.properties_of(message)  # here, not in the one thread that writes
-        job = Job(lambda db: rows.publish(db, exchange, message, properties), grows=True)
+        size = len(message.body) + len(properties)
+        job = Job(lambda db: rows.publish(db, exchange, message, properties), grows=True, size=size)
         self._deadlines.watch(job)
         return self._writer.submit(job).future
 
@@ -182,7 +184,7 @@ class SqliteBroker:
             if owner.is_dead(other):
                 self.write(partial(rows.release, owner=other))
 
-    def connect(self) -> sqlite3.Connection:
+    def connect(self) -> rows.Connection:
         self._create()
         db = rows.connect(self.path)
         try:
@@ -197,6 +199,11 @@ class SqliteBroker:
             with suppress(FileExistsError):
                 self.path.parent.mkdir(mode=0o700)
             rows.create(self.path)
+
+    def _has_room(self, db: rows.Connection) -> bool:
+        """On the disk, or within the file where messages have left it."""
+        left = rows.room(self.path)
+        return left > RESERVE or (left > RESERVE // 2 and rows.free_space(db) > MOST_BYTES)
 
     def _wake(self) -> None:
         for subscriber in self._subscribers:
@@ -278,9 +285,9 @@ class SqliteSubscriber:
             except (sqlite3.Error, OSError, PublishFailed):
                 self._woken.wait(LONGEST_POLL)  # the file is away; it will heal without us
 
-    def _serve(self, db: sqlite3.Connection) -> None:
+    def _serve(self, db: rows.Connection) -> None:
         pause = SHORTEST_POLL
-        while not self._stopped:
+        while not self._stopped and db.is_current:
             self._woken.clear()
             self._look_for_dead(db)
             pause = SHORTEST_POLL if self._take(db) else min(pause * 2, LONGEST_POLL)

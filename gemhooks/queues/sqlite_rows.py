@@ -62,9 +62,49 @@ def create(path: Path) -> None:
         return
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def identity(path: Path) -> tuple[int, int]:
+    """Which file it is; (0, 0) where there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
+def room(path: Path) -> int:
+    """Bytes that are left on the disk."""
+    place = path if path.exists() else path.absolute().parent
+    try:
+        found = os.statvfs(place)
+    except OSError:
+        return 0
+    return found.f_bavail * found.f_frsize
+
+
+def free_space(db: sqlite3.Connection) -> int:
+    """Bytes of the file that hold nothing."""
+    (pages,) = db.execute("PRAGMA freelist_count").fetchone()
+    (size,) = db.execute("PRAGMA page_size").fetchone()
+    return int(pages) * int(size)
+
+
+class Connection(sqlite3.Connection):
+    """Knows whether its file is still the one that others open by its name."""
+
+    path: Path
+    opened: tuple[int, int]
+
+    @property
+    def is_current(self) -> bool:
+        return identity(self.path) == self.opened
+
+
+def connect(path: Path) -> Connection:
     uri = f"{path.absolute().as_uri()}?mode=rw"
-    db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    db = sqlite3.connect(
+        uri, uri=True, isolation_level=None, check_same_thread=False, factory=Connection
+    )
+    db.path, db.opened = path, identity(path)
     try:
         for pragma in PRAGMAS:
             db.execute(pragma).fetchall()

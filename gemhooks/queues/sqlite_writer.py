@@ -11,11 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gemhooks.errors import PublishFailed
+from gemhooks.queues.sqlite_rows import Connection
 
 MOST = 500  # jobs of one transaction
 PAUSE = 0.05  # seconds before what failed is tried again
 
-Connect = Callable[[], sqlite3.Connection]
+MOST_BYTES = 4 << 20  # of one transaction, unless a single message is larger
+
+Connect = Callable[[], Connection]
+HasRoom = Callable[[Connection], bool]
 
 
 @dataclass(eq=False, slots=True)
@@ -28,6 +32,7 @@ class Job:
     work: Callable[[sqlite3.Connection], Any]
     persists: bool = False
     grows: bool = False
+    size: int = 0  # bytes, about
     future: Future[Any] = field(default_factory=Future)
 
     def succeed(self, result: object) -> None:
@@ -40,9 +45,9 @@ class Job:
 
 
 class Writer:
-    def __init__(self, connect: Connect, on_commit: Callable[[], None]) -> None:
-        self._connect, self._on_commit = connect, on_commit
-        self._db: sqlite3.Connection | None = None
+    def __init__(self, connect: Connect, on_commit: Callable[[], None], has_room: HasRoom) -> None:
+        self._connect, self._on_commit, self._has_room = connect, on_commit, has_room
+        self._db: Connection | None = None
         self._changed = threading.Condition()
         self._jobs: deque[Job] = deque()
         self._failed_jobs: list[Job] = []  # of this round, to be tried in the next
@@ -86,8 +91,10 @@ class Writer:
         """Everything that waits; empty when there is no more to come."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self._closing)
-            count = min(len(self._jobs), MOST)
-            return [self._jobs.popleft() for _ in range(count)]
+            jobs: list[Job] = []
+            while self._jobs and len(jobs) < MOST and sum(job.size for job in jobs) < MOST_BYTES:
+                jobs.append(self._jobs.popleft())
+            return jobs
 
     def _write(self, jobs: list[Job]) -> None:
         # What expired was reported as failed: it must not come back as a late surprise.
@@ -109,7 +116,11 @@ class Writer:
         self._on_commit()
 
     def _transact(self, jobs: list[Job]) -> list[object]:
+        if self._db and not self._db.is_current:  # deleted, or another was put in its place
+            self._disconnect()
         db = self._db = self._db or self._connect()
+        if any(job.grows for job in jobs) and not self._has_room(db):
+            raise NoRoom("the disk is almost full")
         db.execute("BEGIN IMMEDIATE")
         try:
             results = [job.work(db) for job in jobs]
@@ -118,6 +129,8 @@ class Writer:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
+        if not db.is_current:  # what nobody can open any more is not durable
+            raise sqlite3.OperationalError("the file was deleted while it was written")
         return results
 
     def _failed(self, jobs: list[Job], error: Exception) -> None:
@@ -153,12 +166,16 @@ class Writer:
                 db.close()
 
 
+class NoRoom(Exception):
+    """On a full disk not even an acknowledgement could be written, and nothing make room."""
+
+
 def is_busy(error: Exception) -> bool:
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def is_full(error: Exception) -> bool:
-    return _code(error) == sqlite3.SQLITE_FULL
+    return isinstance(error, NoRoom) or _code(error) == sqlite3.SQLITE_FULL
 
 
 def is_too_big(error: Exception) -> bool:

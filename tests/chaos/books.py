@@ -59,6 +59,11 @@ class Books:
         }
 
     @property
+    def progress(self) -> int:
+        """Grows as long as anything happens."""
+        return len(self.accepted) + len(self.handled) + len(self.dead) + self.heard.total()
+
+    @property
     def doubled(self) -> set[str]:
         """Effects of functions that happened more than once."""
         return {call for call, count in self.charges.items() if count > 1}

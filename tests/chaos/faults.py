@@ -65,7 +65,7 @@ class Faults:
         }
 
     def _signal(self, how: signal.Signals) -> None:
-        self._places.fleet.hurt(self._chance.choice(self._places.fleet.names), how)
+        self._places.fleet.hurt(how, self._chance)
 
     def _proxy(self) -> Proxy:
         return self._chance.choice(self._places.to_broker)

@@ -35,7 +35,7 @@ class Member:
     role: Role
     child: subprocess.Popen[bytes]
     told: signal.Signals | None = None  # by which it is to end
-    lived: bool = False  # it has answered once, so it knows its signals
+    lived: bool = False  # it was ready once, so it knows its signals
 
 
 class Fleet:
@@ -54,10 +54,6 @@ class Fleet:
         ]
         self.killed: set[int] = set()  # pids that were given no time
         self.wrongs: Counter[str] = Counter()  # what a process must never do
-
-    @property
-    def names(self) -> list[str]:
-        return list(self._roles)
 
     def __enter__(self) -> Self:
         for role in self._roles.values():
@@ -80,16 +76,17 @@ class Fleet:
                 member.child.kill()
                 member.child.wait()
 
-    def hurt(self, name: str, how: signal.Signals) -> None:
-        """Send a signal; the process that ends by it is started again."""
+    def hurt(self, how: signal.Signals, chance: random.Random) -> None:
+        """Send a signal to one that works by now; started again, it has time to work, too."""
         with self._lock:
-            member = self._members[name]
-            again = member.told is signal.SIGTERM and how is signal.SIGTERM
-            if member.child.poll() is None and not again:  # a second SIGTERM means: at once
-                if how is signal.SIGKILL:
-                    self.killed.add(member.child.pid)
-                member.told = how
-                member.child.send_signal(how)
+            working = [each for each in self._members.values() if each.lived and not each.told]
+            if not working:
+                return
+            member = chance.choice(working)
+            member.told = how
+            if how is signal.SIGKILL:
+                self.killed.add(member.child.pid)
+            member.child.send_signal(how)
 
     def is_ready(self) -> bool:
         return all(
@@ -116,13 +113,8 @@ class Fleet:
 
     def _ended(self, member: Member, code: int) -> None:
         """Code 1 is an outage at start: the database was away. All else was asked for."""
-        asked = {signal.SIGTERM: 0, signal.SIGKILL: -signal.SIGKILL}.get(
-            member.told or signal.SIGWINCH
-        )
-        early = member.told is signal.SIGTERM and code == -signal.SIGTERM and not member.lived
-        # Killed a moment after SIGTERM, it may have ended by itself.
-        ended = code == 0 and member.told is not None
-        if code not in (asked, 1) and not early and not ended:
+        asked = {signal.SIGTERM: 0, signal.SIGKILL: -signal.SIGKILL}
+        if code != 1 and (member.told is None or code != asked[member.told]):
             self.wrongs[f"{member.role.name} ended with {code} after {member.told}"] += 1
 
     def _watch(self) -> None:
@@ -131,7 +123,7 @@ class Fleet:
             for member in list(self._members.values()):
                 url = f"http://127.0.0.1:{member.role.admin_port}/livez"
                 status = answers(url)
-                member.lived |= status == 200
+                member.lived = member.lived or answers(url.replace("livez", "readyz")) == 200
                 if status not in (0, 200) and member.told is None:
                     self.wrongs[f"{member.role.name} said that it is dead"] += 1
 

@@ -21,7 +21,7 @@ from tests.services.proxy import Proxy
 from tests.services.rabbitmq import RabbitNode
 
 RETRIES = "1s 1s 1s 1s 5s 5s 5s 5s 5s 15s 15s 15s 15s 15s 60s 60s"  # outages dead-letter nothing
-LONGEST_DRAIN = 180.0  # seconds after the last fault
+LONGEST_STANDSTILL = 100.0  # seconds without progress after the last fault: it will not come
 LONGEST_GAP = 1.0  # seconds between two looks at the books
 SILENCE = 2.0  # seconds without a delivery: longer than the simulator takes for anything
 
@@ -164,15 +164,21 @@ def lanes_of(plan: Plan, places: Places) -> Iterator[Lane]:
 def drain(
     simulator: Simulator, amqp_url: str, database_url: str, folder: Path, fleet: Fleet
 ) -> books.Books:
-    """Wait until nothing is under way any more; what is not there then is lost."""
-    end = time.monotonic() + LONGEST_DRAIN
+    """Wait until nothing is under way any more, as long as there is progress; then count."""
+    best, since = -1, time.monotonic()
     while True:
         found = count(simulator, amqp_url, database_url, folder, fleet)
-        is_settled = not found.lost and not found.unheard
-        is_sent = found.sent == found.accepted and is_quiet(simulator)
-        if (is_settled and is_sent) or time.monotonic() > end:
+        if is_settled(found) and is_quiet(simulator):
+            return found
+        if found.progress > best:
+            best, since = found.progress, time.monotonic()
+        if time.monotonic() - since > LONGEST_STANDSTILL:
             return found
         time.sleep(LONGEST_GAP)
+
+
+def is_settled(found: books.Books) -> bool:
+    return not found.lost and not found.unheard and found.sent == found.accepted
 
 
 def is_quiet(simulator: Simulator) -> bool:

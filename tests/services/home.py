@@ -10,7 +10,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from tests.services.debian import inside
 from tests.services.errors import ServiceError
 from tests.services.waiting import wait_until
 
@@ -22,12 +24,13 @@ class Home:
     folder: Path
     user: str | None  # None: stay who we are
     environment: Mapping[str, str] = field(default_factory=dict)
+    root: Path | None = None  # of another system, where the programs are
 
     @classmethod
-    def make(cls, service: str, user: str) -> "Home":
+    def make(cls, service: str, user: str, root: Path | None = None) -> "Home":
         """Make the folder; as root it belongs to `user`, as servers refuse to run as root."""
         folder = Path(tempfile.mkdtemp(prefix=f"gemhooks-{service}-"))
-        home = cls(folder, user if os.geteuid() == 0 else None)
+        home = cls(folder, _known(user) if os.geteuid() == 0 else None, root=root)
         home.own(folder)
         return home
 
@@ -48,22 +51,20 @@ class Home:
         """Start a program in the background; what it prints goes to the file `console`."""
         with (self.folder / "console").open("ab") as console:
             return subprocess.Popen(
-                command,
+                self._command(command),
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for pytest, which then stops us in order
                 cwd=self.folder,
                 env=self._environment(),
-                user=self.user,
-                group=self._group(),
-                extra_groups=None if self.user is None else [],
+                **self._account(),
             )
 
     def run(self, command: Sequence[str | Path], seconds: float = 120) -> str:
         """Run a program to its end and return what it printed; a failure carries its complaint."""
-        done = subprocess.run(
-            command,
+        done: subprocess.CompletedProcess[str] = subprocess.run(
+            self._command(command),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -71,9 +72,7 @@ class Home:
             timeout=seconds,
             cwd=self.folder,
             env=self._environment(),
-            user=self.user,
-            group=self._group(),
-            extra_groups=None if self.user is None else [],
+            **self._account(),
         )
         if done.returncode != 0:
             raise ServiceError(f"{command[0]} failed: {done.stderr.strip() or done.stdout.strip()}")
@@ -97,6 +96,18 @@ class Home:
         """Wait until no process of this folder is left, helpers of a killed server included."""
         wait_until(lambda: not processes_of(self.folder), f"end of all processes of {self.folder}")
 
+    def _command(self, command: Sequence[str | Path]) -> Sequence[str | Path]:
+        if self.root is None or self.user is None:
+            return command
+        account = pwd.getpwnam(self.user)
+        return inside(self.root, account.pw_uid, account.pw_gid, command)
+
+    def _account(self) -> dict[str, Any]:
+        """Whom a program runs as; within another system, that is part of its command."""
+        if self.user is None or self.root is not None:
+            return {}
+        return {"user": self.user, "group": self._group(), "extra_groups": []}
+
     def _group(self) -> int | None:
         # By number: the group of an account need not have its name.
         return None if self.user is None else pwd.getpwnam(self.user).pw_gid
@@ -106,6 +117,15 @@ class Home:
         path = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/usr/bin:/sbin:/bin"
         # HOME is also how a process is known to be ours: see processes_of.
         return {"PATH": path, "LANG": "C.UTF-8", "HOME": str(self.folder), **self.environment}
+
+
+def _known(user: str) -> str:
+    """Another system's service may have no account on this one."""
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return "nobody"
+    return user
 
 
 def processes_of(folder: Path) -> list[int]:

@@ -27,12 +27,13 @@ class Proxy:
     """
 
     def __init__(self, target: int, host: str = "127.0.0.1") -> None:
+        self.target = target  # another port from the next connection on
         self.refusing = False
         self.silent: frozenset[Way] = frozenset()
         self.latency = 0.0
         self.port = 0
         self.connections = 0  # carried so far
-        self._target = (host, target)
+        self._host = host
         self._open: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
@@ -77,7 +78,7 @@ class Proxy:
             _reset(back)
             return
         try:
-            service, forth = await asyncio.open_connection(*self._target)
+            service, forth = await asyncio.open_connection(self._host, self.target)
         except OSError:
             _reset(back)
             return

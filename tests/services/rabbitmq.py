@@ -13,12 +13,15 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import urllib3
 
+from tests.services import debian
 from tests.services.errors import NotOursError, ServiceError
 from tests.services.home import Home
 from tests.services.install import ensure
 from tests.services.ports import free_port
 from tests.services.probe import carries_messages
 from tests.services.waiting import wait_until
+
+SUITE = "GEMHOOKS_TEST_RABBITMQ_FROM"  # a Debian suite: trixie has RabbitMQ 4.0
 
 
 class Broker:
@@ -88,6 +91,14 @@ class Broker:
         )
 
 
+def programs() -> tuple[Path, Path | None]:
+    """Where RabbitMQ's programs are, and in which other system, where one was asked for."""
+    suite = os.environ.get(SUITE, "")
+    if not suite:
+        return ensure("rabbitmq"), None
+    return Path("/usr/lib/rabbitmq/bin"), debian.ensure(suite, "rabbitmq-server")
+
+
 class RabbitNode(Broker):
     """A node of our own: free loopback ports, own name, cookie and epmd, all in one folder.
 
@@ -95,11 +106,14 @@ class RabbitNode(Broker):
     crash, `stop()` an outage; `start()` ends either, on the data that was there before.
     """
 
-    def __init__(self) -> None:
-        """Choose name and ports; nothing is started yet."""
+    def __init__(self, *, join: "RabbitNode | None" = None) -> None:
+        """Choose name and ports; nothing is started yet. It may *join* one that runs."""
         self.name = f"gemhooks-{secrets.token_hex(4)}@localhost"
         self.amqp_port, self.management_port = free_port(), free_port()
-        self.epmd_port, self.cluster_port = free_port(), free_port()
+        self.cluster_port = free_port()
+        self.first = join or self
+        self.epmd_port: int = join.epmd_port if join else free_port()
+        self.cookie: str = join.cookie if join else secrets.token_hex(16)
         self.home: Home | None = None
         self._programs = Path()
         self._epmd: subprocess.Popen[bytes] | None = None
@@ -182,9 +196,9 @@ class RabbitNode(Broker):
 
     def _move_in(self) -> Home:
         """Make the folder with everything the node reads."""
-        self._programs = ensure("rabbitmq")
-        home = Home.make("rabbitmq", user="rabbitmq")
-        home.write(".erlang.cookie", secrets.token_hex(16), mode=0o400)
+        self._programs, root = programs()
+        home = Home.make("rabbitmq", user="rabbitmq", root=root)
+        home.write(".erlang.cookie", self.cookie, mode=0o400)
         home.write("plugins", "[rabbitmq_management].")
         home.write("rabbitmq.conf", self._configuration())
         home.environment = self._environment(home.folder)
@@ -198,6 +212,18 @@ class RabbitNode(Broker):
             log.console = true
             # The API's numbers are at most a second old, so tests that read them wait less.
             collect_statistics_interval = 1000
+            {self._membership()}
+        """
+
+    def _membership(self) -> str:
+        """The first starts alone: of several at once, each would wait for another to be first."""
+        if self.first is self:
+            return ""
+        return f"""
+            cluster_partition_handling = pause_minority
+            cluster_formation.peer_discovery_backend = classic_config
+            cluster_formation.classic_config.nodes.1 = {self.first.name}
+            cluster_formation.classic_config.nodes.2 = {self.name}
         """
 
     def _environment(self, folder: Path) -> dict[str, str]:
@@ -223,6 +249,8 @@ class RabbitNode(Broker):
 
     def _start_epmd(self, home: Home) -> None:
         """Start the node's own name server; it stays while the node crashes and comes back."""
+        if self.first is not self:
+            return
         if self._epmd is not None and self._epmd.poll() is None:
             return
         port = str(self.epmd_port)

@@ -74,6 +74,7 @@ class RabbitBroker:
         self._publishing = self._link("publish", self._set_up)
         self._consuming = self._link("consume", self._serve)
         self._is_consuming = False
+        self._was_declared = False
         self._mending: asyncio.Task[None] | None = None
         self._ticked_at = time.monotonic()
         self._loop.call_soon_threadsafe(self._begin)
@@ -182,7 +183,11 @@ class RabbitBroker:
             lambda _, frame: self._outbox.block(frame.method.reason or "")
         )
         connection.add_on_connection_unblocked_callback(lambda *_: self._outbox.unblock())
-        await self._declare_all(connection)
+        if self._was_declared:  # what was there is there: publish at once, and look meanwhile
+            self._mend_soon()
+        else:
+            await self._declare_all(connection)
+            self._was_declared = True
         await self._outbox.open(connection)
         self._spawn(self._outbox.serve(connection))
 
@@ -209,9 +214,10 @@ class RabbitBroker:
             self._mending = self._spawn(self._mend())
 
     async def _mend(self) -> None:
+        await self._publishing.ready.wait()
         connection = self._publishing.connection
-        if connection is None or not self._publishing.ready.is_set():
-            return  # everything is declared when it is back
+        if connection is None:
+            return
         with contextlib.suppress(AMQPError, TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 await self._declare_all(connection)

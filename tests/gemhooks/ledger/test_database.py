@@ -1,5 +1,6 @@
 """What happens when the database is wrong, away, or comes back."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from alembic.migration import MigrationContext
 
 from gemhooks.errors import LedgerUnavailable, Misconfigured
 from gemhooks.ledger import Ledgers, open_ledger
+from gemhooks.ledger.database import connect
 from gemhooks.ledger.tables import metadata
 from gemhooks.messages import Claim
 from tests.services.ports import free_port
@@ -95,3 +97,30 @@ def test_it_heals_after_the_server_crashed(postgres_server: Database, postgres_u
     postgres_server.start()
     assert ledgers.handled.claim("queue", "id", redelivered=False).claim is Claim.DONE
     ledgers.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"username": "nobody_knows"}, {"database": "no_such_database"}],
+    ids=["user", "database"],
+)
+def test_a_server_that_refuses_us_is_a_persons_to_mend(
+    postgres_url: str, change: dict[str, str]
+) -> None:
+    url = sa.make_url(postgres_url).set(password="hush")
+    url = url.set(username=change.get("username", url.username))
+    url = url.set(database=change.get("database", url.database))
+
+    with pytest.raises(Misconfigured, match="refuses us") as caught:
+        connect(url.render_as_string(hide_password=False))
+
+    assert "hush" not in str(caught.value)
+
+
+def test_every_statement_is_bounded_except_in_a_migration(postgres_url: str) -> None:
+    show = sa.text("SHOW statement_timeout")
+    with closing(connect(postgres_url)) as database:
+        assert database.read(lambda connection: connection.scalar(show)) == "15s"
+        with database.transaction() as connection:
+            assert connection.scalar(show) == "0"
+        assert database.read(lambda connection: connection.scalar(show)) == "15s"

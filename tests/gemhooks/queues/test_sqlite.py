@@ -454,3 +454,66 @@ def test_taking_looks_at_an_index_only(broker: SqliteBroker, condition: str) -> 
         query = f"EXPLAIN QUERY PLAN SELECT id FROM messages WHERE {condition}"  # noqa: S608
         plan = db.execute(query, (QUEUE, 0)[: condition.count("?")]).fetchall()
     assert "SEARCH messages USING" in plan[0][3]
+
+
+def test_a_deleted_file_is_made_anew_and_nothing_is_confirmed_into_the_void(
+    broker: SqliteBroker, path: Path
+) -> None:
+    received = consume(broker)
+    publish(broker, event(1))
+    take(received)
+    for file in path.parent.glob("queue.db*"):
+        if file.is_file():
+            file.unlink()
+    publish(broker, event(2))
+    assert stored_ids(path) == {"msg_2"}
+    assert take(received).message.id == "msg_2"
+
+
+FULL_DISK = """
+import os, subprocess, sys
+from gemhooks.messages import Message
+from gemhooks.queues.sqlite import SqliteBroker
+
+folder = sys.argv[1]
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m", "none", folder], check=True)
+broker = SqliteBroker(f"sqlite:///{folder}/queue.db")
+broker.declare([])
+futures = [broker.publish(Message(f"m{n}", "batch.x", bytes(400_000))) for n in range(100)]
+errors = [future.exception(15) for future in futures]
+confirmed = {f"m{n}" for n, error in enumerate(errors) if error is None}
+print(sorted({str(error) for error in errors if error}), broker.is_ready())
+done = []
+def handle(delivery):
+    done.append(delivery.message.id)
+    delivery.ack()
+broker.consume("gemhooks.batches", handle, prefetch=10)
+import time
+deadline = time.monotonic() + 15
+while (broker.depth("gemhooks.batches") or not broker.is_ready()) and time.monotonic() < deadline:
+    time.sleep(0.05)
+print(confirmed == set(done), broker.is_ready(), 5 < len(confirmed) < 100)
+broker.publish(Message("after", "batch.x", bytes(400_000))).result(5)
+broker.close()
+"""
+
+
+def test_a_full_disk_is_a_clear_error_loses_nothing_and_heals_when_there_is_room(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    own = ["unshare", "--map-root-user", "--mount"]  # what is mounted there is seen by nobody else
+    command = [*own, sys.executable, "-c", FULL_DISK, str(folder)]
+    ended = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ended.stdout.splitlines()[-2:] == [
+        "['failed: the disk is almost full'] False",
+        "True True True",
+    ], ended.stderr

@@ -1,0 +1,40 @@
+"""Consumers for tests of whole worker processes: `gemhooks consume handlers:NAME`."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from gemhooks import Consumers, events
+
+slow = Consumers()
+deadly = Consumers()
+blocked = Consumers()
+
+
+def note(line: str) -> None:
+    file = os.open(Path(os.environ["NOTES"]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.write(file, f"{line}\n".encode())
+    os.close(file)
+
+
+@slow.on(events.BatchFailed, queue="slow")
+def work(event: events.BatchFailed) -> None:
+    note(f"begin {event.data.id}")
+    time.sleep(2)
+    note(f"end {event.data.id}")
+
+
+@deadly.on(events.BatchFailed, queue="deadly")
+def die(event: events.BatchFailed) -> None:
+    if event.data.id == "poison":
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.3)  # so that neighbours are at work when the process dies
+    note(f"end {event.data.id}")
+
+
+@blocked.on(events.BatchFailed, queue="blocked")
+def block(event: events.BatchFailed) -> None:
+    note(f"begin {event.data.id}")
+    while True:
+        time.sleep(1)

@@ -1,0 +1,166 @@
+"""A worker as a process: how it dies, stops, and what it says of itself."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from gemhooks import topology
+from gemhooks.messages import Message
+from gemhooks.queues.rabbitmq import RabbitBroker
+from tests.integration.processes import answers, eventually, free_port, is_ready, process
+from tests.services.rabbitmq import RabbitNode
+
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    return tmp_path / "notes"
+
+
+def lines(notes: Path) -> list[str]:
+    return notes.read_text().splitlines() if notes.exists() else []
+
+
+@pytest.fixture
+def start(tmp_path: Path, notes: Path) -> Iterator[Start]:
+    """Starts `gemhooks consume handlers:NAME` with an admin port; ends what still runs."""
+    with ExitStack() as stack:
+
+        def start_(name: str, url: str, *, admin: int = 0, **env: str) -> subprocess.Popen[bytes]:
+            settings = {
+                "GEMHOOKS_BROKER_URL": url,
+                "GEMHOOKS_DATABASE_URL": f"sqlite:///{tmp_path}/ledger.db",
+                "GEMHOOKS_ADMIN_PORT": str(admin),
+                "GEMHOOKS_LEASE": "1s",
+                "GEMHOOKS_CONCURRENCY": "2",
+                "NOTES": str(notes),
+                **env,
+            }
+            here = Path(__file__).parent
+            arguments = ("gemhooks", "consume", f"handlers:{name}")
+            log = tmp_path / "consumer.log"
+            return stack.enter_context(process(*arguments, log=log, env=settings, cwd=here))
+
+        yield start_
+
+
+def publish(url: str, queue: str, names: Sequence[str]) -> None:
+    wanted = topology.Queue(topology.queue_name(queue), ((topology.EVENTS, "batch.failed"),))
+    with closing(RabbitBroker(url, declare=[wanted])) as broker:
+        broker.declare([wanted])
+        for name in names:
+            body = {"type": "batch.failed", "version": "v1", "data": {"id": name}}
+            message = Message(f"msg_{name}", "batch.failed", json.dumps(body).encode())
+            broker.send(wanted.name, message).result(15)
+
+
+def test_sigterm_ends_what_runs_and_gives_the_rest_back_at_once(
+    amqp_url: str, start: Start, notes: Path
+) -> None:
+    names = [f"b{number}" for number in range(8)]
+    publish(amqp_url, "slow", names)
+    first = start("slow", amqp_url)
+    eventually(lambda: len(lines(notes)) >= 2, why="two run")
+    first.terminate()
+    second = start("slow", amqp_url, GEMHOOKS_CONCURRENCY="8")
+
+    assert first.wait(15) == 0
+    eventually(lambda: sum(line.startswith("end") for line in lines(notes)) == 8, why="all ended")
+    assert sorted(lines(notes)) == sorted(
+        f"{what} {name}" for name in names for what in ("begin", "end")
+    )
+    second.terminate()
+    assert second.wait(15) == 0
+
+
+def test_a_second_sigterm_ends_it_at_once(amqp_url: str, start: Start, notes: Path) -> None:
+    publish(amqp_url, "blocked", ["b1"])
+    worker = start("blocked", amqp_url, GEMHOOKS_GRACE="60s")
+    eventually(lambda: lines(notes) == ["begin b1"], why="it runs")
+    worker.terminate()
+    time.sleep(0.5)  # two signals at the same time would be one
+    worker.terminate()
+
+    assert worker.wait(10) == 128 + signal.SIGTERM
+
+
+def test_a_handler_that_outlives_the_grace_does_not_hold_it_up(
+    amqp_url: str, start: Start, notes: Path
+) -> None:
+    publish(amqp_url, "blocked", ["b1"])
+    worker = start("blocked", amqp_url, GEMHOOKS_GRACE="1s")
+    eventually(lambda: lines(notes) == ["begin b1"], why="it runs")
+    worker.terminate()
+
+    assert worker.wait(15) == 0
+
+
+def test_an_idle_worker_ends_at_once(amqp_url: str, start: Start) -> None:
+    admin = free_port()
+    worker = start("slow", amqp_url, admin=admin)
+    eventually(is_ready(admin), why="it is ready")
+    worker.terminate()
+
+    assert worker.wait(10) == 0
+
+
+def test_health_answers_while_every_handler_is_busy(
+    amqp_url: str, start: Start, notes: Path
+) -> None:
+    admin = free_port()
+    publish(amqp_url, "blocked", ["b1", "b2", "b3"])
+    start("blocked", amqp_url, admin=admin, GEMHOOKS_GRACE="0s")
+    eventually(lambda: len(lines(notes)) == 2, why="both threads are busy")
+
+    assert answers(f"http://127.0.0.1:{admin}/livez") == 200
+    assert answers(f"http://127.0.0.1:{admin}/readyz") == 200
+
+
+def test_readiness_follows_the_broker_and_liveness_does_not(
+    own_node: RabbitNode, start: Start
+) -> None:
+    own_node.start()
+    admin = free_port()
+    with own_node.vhost() as url:
+        start("slow", url, admin=admin)
+        eventually(is_ready(admin), why="it is ready")
+        own_node.stop()
+        eventually(lambda: not is_ready(admin)(), seconds=10, why="it says that it is not")
+        assert answers(f"http://127.0.0.1:{admin}/livez") == 200
+        own_node.start()
+        eventually(is_ready(admin), why="it is ready again")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_message_that_kills_its_process_is_given_up_and_its_neighbours_succeed(
+    amqp_url: str, start: Start, notes: Path
+) -> None:
+    neighbours = [f"b{number}" for number in range(7)]
+    publish(amqp_url, "deadly", [*neighbours[:3], "poison", *neighbours[3:]])
+    letters = topology.dead_letters(topology.queue_name("deadly"))
+    deaths = 0
+    with closing(RabbitBroker(amqp_url)) as broker:
+        deadline = time.monotonic() + 240
+        worker = start("deadly", amqp_url)
+        while not (dead := broker.browse(letters, 10)) or len(lines(notes)) < len(neighbours):
+            assert time.monotonic() < deadline, (deaths, lines(notes))
+            if worker.poll() is not None:
+                deaths += worker.returncode == -signal.SIGKILL
+                worker = start("deadly", amqp_url)
+            time.sleep(0.2)
+
+    ((message, headers),) = dead
+    assert (message.id, headers["gemhooks-dead-reason"]) == ("msg_poison", "kills_its_process")
+    assert {line.removeprefix("end ") for line in lines(notes)} == set(neighbours)
+    assert 3 <= deaths <= 5
+    os.kill(worker.pid, signal.SIGTERM)
+    assert worker.wait(30) == 0
