@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from gemhooks import topology
 from gemhooks.cli import app
-from gemhooks.errors import Misconfigured
+from gemhooks.errors import Misconfigured, Unavailable
 from gemhooks.functions import Call, Outcome
 from gemhooks.functions import Result as Answer
 from gemhooks.functions.chains import Place, SendState
@@ -122,6 +122,31 @@ def test_an_approved_call_may_run_and_a_worker_is_woken(
     terms = Terms(lease=30, again=False, approval=True)
     assert ledgers.calls.claim("v1_a", CALL, terms).granted
     assert "too late to approve" in refused(env, "approve", number)
+
+
+def test_a_worker_is_woken_through_rabbitmq(
+    env: dict[str, str], ledgers: Ledgers, amqp_url: str
+) -> None:
+    env["GEMHOOKS_BROKER_URL"] = amqp_url
+
+    done(env, "approve", waits_for_approval(ledgers))
+
+    assert woken(env) == ["v1_a"]
+
+
+def test_a_broker_that_is_away_is_said_and_the_decision_stays(
+    env: dict[str, str], ledgers: Ledgers
+) -> None:
+    number = waits_for_approval(ledgers)
+    env["GEMHOOKS_BROKER_URL"] = "amqp://guest:guest@127.0.0.1:1/"
+
+    ended = calls(env, "approve", number)
+
+    assert isinstance(ended.exception, Unavailable)
+    assert "say it again later" in str(ended.exception)
+    found = ledgers.calls.get(int(number))
+    assert found is not None
+    assert found.state is CallState.READY
 
 
 def test_a_rejected_call_never_runs_and_the_model_is_told(
