@@ -305,6 +305,10 @@ class RabbitBroker:
             return
         if self._on_loop():
             raise RuntimeError("on the broker's own loop, await aclose()")
+        if self._thread and not self._thread.is_alive():  # then the loop is anybody's
+            self._loop.run_until_complete(self.aclose(timeout=timeout))
+            self._loop.close()
+            return
         future = asyncio.run_coroutine_threadsafe(self.aclose(timeout=timeout), self._loop)
         with contextlib.suppress(TimeoutError):
             future.result(timeout + 1)
