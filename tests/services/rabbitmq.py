@@ -187,7 +187,17 @@ class RabbitNode(Broker):
     def ctl(self, *arguments: str) -> str:
         """Run rabbitmqctl on the node and return what it printed."""
         home = self._at_home()
-        return home.run([self._programs / "rabbitmqctl", "-q", "-n", self.name, *arguments])
+        command: list[str | Path] = [
+            self._programs / "rabbitmqctl",
+            "-q",
+            "-n",
+            self.name,
+            *arguments,
+        ]
+        try:
+            return home.run(command, seconds=60)
+        except subprocess.TimeoutExpired:
+            raise ServiceError(f"rabbitmqctl {' '.join(arguments)} did not end") from None
 
     def _at_home(self) -> Home:
         if self.home is None:
