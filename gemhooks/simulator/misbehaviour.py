@@ -4,7 +4,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from flask import Flask, Response, g, request
+from flask import Flask, Response, g, request, stream_with_context
 
 from gemhooks.simulator.faults import Rule
 from gemhooks.simulator.refusals import Refusal
@@ -66,7 +66,8 @@ class Misbehaviour:
 def halve(response: Response, end: Callable[[], object]) -> None:
     """Let half of the answer through, then do *end*."""
     length = response.content_length or len(response.get_data())
-    response.response = cut(response.iter_encoded(), length // 2, end)
+    # With the request at hand: its connection is looked for when half of the answer is out.
+    response.response = stream_with_context(cut(response.iter_encoded(), length // 2, end))
     response.content_length = length
 
 
