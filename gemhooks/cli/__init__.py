@@ -9,9 +9,11 @@ from gemhooks import entry
 from gemhooks.cli import (
     batches,
     calls,
+    db,
     demo,
     dlq,
     doctor,
+    health,
     interactions,
     jobs,
     results,
@@ -56,11 +58,13 @@ app.command("simulate")(simulate.simulate)
 app.command("trigger")(trigger.trigger)
 app.add_typer(batches.app, name="batches")
 app.add_typer(calls.app, name="calls")
+app.add_typer(db.app, name="db")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(interactions.app, name="interactions")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(results.app, name="results")
 app.command("doctor")(doctor.doctor)
+app.command("health")(health.health)
 app.add_typer(webhook.app, name="webhook")
 
 

@@ -53,7 +53,8 @@ def application_env(program: Program) -> dict[str, str]:
     """Ours first for our applications: a user's package may be called workers too."""
     env = {**os.environ, **program.env}
     if program.module in ("receiver", "workers"):
-        env["PYTHONPATH"] = str(clone())
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(clone()), env.get("PYTHONPATH"))))
+        env["PYTHONSAFEPATH"] = "1"  # else the present folder would come before it
     return env
 
 
