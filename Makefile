@@ -10,7 +10,7 @@ COMPILE = .work/lock/bin/uv pip compile --universal --generate-hashes --no-heade
   --python-version 3.11 --all-extras -q pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: bench-batch bench-peers bench-receiver bench-worker help setup setup-dev demo up test crash-matrix check format lock chaos
+.PHONY: generated bench-batch bench-peers bench-receiver bench-worker help setup setup-dev demo up test crash-matrix check format lock chaos
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -36,11 +36,15 @@ $(DEV_STAMP): $(STAMP)
 demo: setup ## See it work: simulator, receiver, queue and workers on this machine (KEEP=1 leaves it running)
 	@$(BIN)/gemhooks demo $(if $(KEEP),--keep)
 
-up: setup ## Run receiver and workers here, without Docker, as the environment says (with it: docker compose up)
+up: setup ## Run receiver and workers here, as the environment says (GEMHOOKS_BROKER_URL, GEMINI_API_KEY ...)
 	@$(BIN)/gemhooks up
 
 test: setup-dev ## Run the whole suite on real, private services (ARGS="-k rule" for a part)
 	@$(BIN)/python -m pytest $(ARGS)
+
+generated: setup-dev ## Write anew what is made from code: dashboards, docs/reference
+	@$(BIN)/python -m deploy.grafana.generate
+	@$(BIN)/python -m deploy.reference
 
 crash-matrix: setup-dev ## Kill a worker at every step of a function call, on SQLite and PostgreSQL
 	@GEMHOOKS_TEST_CRASHES=all $(BIN)/python -m pytest tests/workers/crashes --timeout 900 $(ARGS)

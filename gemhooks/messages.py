@@ -4,6 +4,7 @@ import hashlib
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -63,6 +64,12 @@ class Message:
     def _once(self, text: str) -> str:
         short = text if fits_shortstr(text) else _digest(text)
         return f"{short}#{self.replay}" if self.replay else short
+
+    def age(self, now: float) -> float | None:
+        """Seconds since the event, or since its delivery where it has no date; None without any."""
+        with suppress(ValueError):
+            return max(0.0, now - datetime.fromisoformat(self.time).timestamp())
+        return max(0.0, now - self.timestamp) if self.timestamp else None
 
     def next_attempt(self, *, now: int = 0) -> Self:
         """The same message for one more try; *now*, in Unix seconds, is when this one failed."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -14,6 +15,7 @@ from gemhooks.events import BY_TYPE, FAMILIES
 
 OTHER = "other"  # what a stranger can choose must not become a series of its own
 FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+LAGS = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
 SLOW = (0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0)
 
 
@@ -167,13 +169,26 @@ class WorkerMetrics:
             registry=registry,
         )
 
+        self._lag = Histogram(
+            "gemhooks_event_lag_seconds",
+            "From the event, as it is dated, to its being handled: waits and retries included.",
+            ("queue",),
+            buckets=LAGS,
+            registry=registry,
+        )
+
     def watch(self, queue: str, alive_age: Callable[[], float]) -> None:
         """Let the gauge of *queue* ask *alive_age*."""
         self._alive_age.labels(queue).set_function(alive_age)
 
-    def handled(self, queue: str, event_type: str, outcome: str, seconds: float) -> None:
+    def handled(
+        self, queue: str, event_type: str, outcome: str, seconds: float, lag: float | None = None
+    ) -> None:
+        """*lag*, in seconds, is given for what was done for the first time."""
         self._messages.add(queue, known_type(event_type), outcome)
         self._seconds.labels(queue).observe(seconds)
+        if lag is not None:
+            self._lag.labels(queue).observe(lag)
 
 
 class FunctionMetrics:
@@ -259,6 +274,8 @@ class ReconcilerMetrics:
                 registry=registry,
             )
         )
+        for event_type in BY_TYPE:  # from 0: a first miss must be an increase, not a new series
+            self._missed.add(event_type, amount=0)
         self._rounds = Counter(
             "gemhooks_reconciler_rounds_total", "Rounds that came to their end.", registry=registry
         )
@@ -290,6 +307,107 @@ class ReconcilerMetrics:
 
 def _kind(kind: str) -> str:
     return kind if kind in FAMILIES else OTHER
+
+
+class GeminiMetrics:
+    """What we ask Gemini."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = _Counted(
+            Counter(
+                "gemhooks_gemini_requests_total",
+                "Requests to Gemini, by the class of its answer.",
+                ("answer",),
+                registry=registry,
+            )
+        )
+
+    def asked(self, status: int | None) -> None:
+        """*status* is None where there was no answer."""
+        self._requests.add(_answer_class(status))
+
+
+def _answer_class(status: int | None) -> str:
+    if status is None:
+        return "none"
+    return str(status) if status in TELLING else f"{status // 100}xx"
+
+
+TELLING = (401, 403, 404, 429)  # statuses that mean something of their own
+MOST_WEBHOOKS = 50  # of a project; and as many secrets
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedSecret:
+    """A secret of ours: its fingerprint; its age and its end, where they are known."""
+
+    key: str
+    age: float | None = None  # seconds
+    expires: float | None = None  # Unix seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """How Gemini's list of webhooks compares with what we hold."""
+
+    at: float  # Unix seconds
+    enabled: Mapping[str, bool]  # by webhook id
+    missing_secrets: Mapping[str, int]  # by webhook id: what may sign and can't be verified
+    secrets: tuple[WatchedSecret, ...]
+
+
+class WatchedWebhooks(Collector):
+    """The project's webhooks as of the last look; those that are gone leave no series behind."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._seen: Watched | None = None
+        registry.register(self)
+
+    def saw(self, watched: Watched) -> None:
+        self._seen = watched
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        seen = self._seen
+        for name, text, labels, values in self._families(seen):
+            family = GaugeMetricFamily(name, text, labels=labels)
+            for label, value in values[:MOST_WEBHOOKS]:
+                family.add_metric([label] if labels else [], value)
+            yield family
+
+    def _families(
+        self, seen: Watched | None
+    ) -> Iterator[tuple[str, str, tuple[str, ...], list[tuple[str, float]]]]:
+        yield (
+            "gemhooks_webhook_seen_timestamp_seconds",
+            "When Gemini last answered how its webhooks stand.",
+            (),
+            [("", seen.at)] if seen else [],
+        )
+        yield (
+            "gemhooks_webhook_enabled",
+            "1 while Gemini delivers, 0 while the webhook is disabled or missing.",
+            ("webhook",),
+            [(each, float(is_on)) for each, is_on in seen.enabled.items()] if seen else [],
+        )
+        yield (
+            "gemhooks_webhook_secrets_missing",
+            "Secrets that Gemini may sign with and we do not hold.",
+            ("webhook",),
+            [(each, float(count)) for each, count in seen.missing_secrets.items()] if seen else [],
+        )
+        secrets = seen.secrets if seen else ()
+        yield (
+            "gemhooks_webhook_secret_age_seconds",
+            "Since the secret was put where we read it.",
+            ("key",),
+            [(each.key, each.age) for each in secrets if each.age is not None],
+        )
+        yield (
+            "gemhooks_webhook_secret_expires_timestamp_seconds",
+            "When Gemini ceases to sign with this secret, where it has told an end.",
+            ("key",),
+            [(each.key, each.expires) for each in secrets if each.expires is not None],
+        )
 
 
 MOST_MODELS = 50  # series of one process; the next model's tokens are counted as "other"

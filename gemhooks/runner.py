@@ -103,7 +103,8 @@ class Runner:
                 attempt=message.attempt,
                 milliseconds=round(seconds * 1000, 1),
             )
-        self.metrics.handled(queue, message.type, outcome.fate.value, seconds)
+        lag = message.age(time.time()) if outcome.fate is Fate.DONE else None
+        self.metrics.handled(queue, message.type, outcome.fate.value, seconds, lag)
 
     def claim_and_decide(self, message: Message, *, redelivered: bool) -> Outcome:
         """Decide under a claim in the ledger, so that copies of a message run once."""

@@ -7,7 +7,7 @@ from gemhooks import entry, service
 from gemhooks.consumers import Consumers
 from gemhooks.errors import Misconfigured
 from gemhooks.gemini import Gemini
-from gemhooks.metrics import ResultMetrics
+from gemhooks.metrics import GeminiMetrics, ResultMetrics
 from gemhooks.results import ResultsStore
 from gemhooks.settings import Settings
 from workers import reconcile
@@ -19,7 +19,7 @@ from workers.wiring import built_in_consumers
 
 def build(parts: service.Parts) -> Consumers:
     settings = parts.settings
-    gemini = Gemini.from_settings(settings)
+    gemini = Gemini.from_settings(settings, asked=GeminiMetrics(parts.registry).asked)
     results = ResultsStore(settings.results_url, spool=settings.spool)
     metrics = ResultMetrics(parts.registry)
     return built_in_consumers(

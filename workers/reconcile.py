@@ -14,12 +14,13 @@ from gemhooks.errors import Retry, Unavailable
 from gemhooks.gemini import Gemini
 from gemhooks.ledger import open_ledger
 from gemhooks.messages import Broker
-from gemhooks.metrics import ReconcilerMetrics
+from gemhooks.metrics import GeminiMetrics, ReconcilerMetrics, WatchedWebhooks
 from gemhooks.queues.connect import connect
 from gemhooks.service import stop_event
 from gemhooks.settings import Settings
 from workers.observing import GeminiObserver
 from workers.reconciling import Limits, Reconciler
+from workers.watching import WebhookWatcher
 
 log = structlog.get_logger()
 
@@ -28,7 +29,7 @@ def run(settings: Settings) -> int:
     """Reconcile until SIGTERM or Ctrl-C; returns the exit code."""
     logs.configure(settings.log_format, settings.log_level)
     stop, registry = stop_event(), CollectorRegistry()
-    gemini = Gemini.from_settings(settings)
+    gemini = Gemini.from_settings(settings, asked=GeminiMetrics(registry).asked)
     ledgers = open_ledger(settings.database_url.get_secret_value(), lease=settings.lease)
     with closing(gemini), closing(ledgers), closing(_connect(settings)) as broker:
         reconciler = Reconciler(
@@ -47,6 +48,8 @@ def run(settings: Settings) -> int:
             live=lambda: True,
             ready=broker.is_ready,
         )
+        watcher = WebhookWatcher(gemini.webhooks, settings, WatchedWebhooks(registry))
+        threading.Thread(target=watcher.keep_on, args=(stop,), daemon=True).start()
         serve(reconciler, admin, stop, settings)
     return 0
 

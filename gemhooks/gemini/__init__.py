@@ -6,6 +6,7 @@ The client takes a second to import and is therefore built at the first call.
 from typing import Self
 
 from gemhooks.gemini.client import Connection, official_client
+from gemhooks.gemini.errors import Asked, unheard
 from gemhooks.gemini.files import Files
 from gemhooks.gemini.interactions import FetchedInteraction, Interactions
 from gemhooks.gemini.operations import Operations
@@ -31,9 +32,13 @@ class Gemini:
         base_url: str | None = None,
         timeout: float = 30.0,
         hosts: tuple[str, ...] = (),
+        asked: Asked = unheard,
     ) -> None:
-        self._connection = Connection(api_key, base_url=base_url, timeout=timeout)
-        self._rest = Rest(api_key.strip(), base_url=base_url, timeout=timeout, hosts=hosts)
+        """*asked* hears the status of each answer, None where there was none."""
+        self._connection = Connection(api_key, base_url=base_url, timeout=timeout, asked=asked)
+        self._rest = Rest(
+            api_key.strip(), base_url=base_url, timeout=timeout, hosts=hosts, asked=asked
+        )
         self.interactions = Interactions(self._connection)
         self.starts = Starts(self._connection, self._rest)
         self.files = Files(self._rest)
@@ -42,13 +47,14 @@ class Gemini:
         self.streams = Streams(self._rest)
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Self:
+    def from_settings(cls, settings: Settings, *, asked: Asked = unheard) -> Self:
         """As the environment says; Misconfigured where the key is missing."""
         return cls(
             settings.gemini_api_key.get_secret_value(),
             base_url=settings.gemini_base_url,
             timeout=settings.gemini_timeout,
             hosts=settings.fetch_hosts,
+            asked=asked,
         )
 
     def close(self) -> None:

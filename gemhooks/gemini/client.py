@@ -6,14 +6,23 @@ from typing import Any
 from urllib.parse import quote
 
 from gemhooks.errors import Misconfigured, Refused
-from gemhooks.gemini.errors import OK, ours
+from gemhooks.gemini.errors import OK, Asked, ours, status_of, unheard
 from gemhooks.gemini.rest import bounded
 
 
 class Connection:
     """One project's access to the Gemini API. Safe to share between threads."""
 
-    def __init__(self, api_key: str, *, base_url: str | None = None, timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        api_key: str,
+        *,
+        base_url: str | None = None,
+        timeout: float = 30.0,
+        asked: Asked = unheard,
+    ) -> None:
+        """*asked* hears the status of each answer."""
+        self._asked = asked
         self._key = _usable(api_key)
         self._base_url = base_url or None
         self._timeout = timeout
@@ -30,7 +39,9 @@ class Connection:
             with call(self._client(), self._timeout) as response:
                 status = response.status_code
                 raw = bounded(response.iter_bytes(), self._timeout)
+            self._asked(status)
         except Exception as error:
+            self._asked(status_of(error))
             known = ours(error, key=self._key)
             if known is None:
                 raise
@@ -42,12 +53,15 @@ class Connection:
     def ask(self, call: Callable[[Any], Any]) -> Any:
         """What ``call(client)`` returns, where Google's client gives no bytes; see :meth:`call`."""
         try:
-            return call(self._client())
+            answer = call(self._client())
+            self._asked(OK)
         except Exception as error:
+            self._asked(status_of(error))
             known = ours(error, key=self._key)
             if known is None:
                 raise
             raise known from None
+        return answer
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""

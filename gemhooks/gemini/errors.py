@@ -1,6 +1,6 @@
 """Both of google-genai's error trees, and its transport's, become ours by one rule."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -24,10 +24,23 @@ TRANSPORTS = (
 )  # packages of a call's errors
 
 
+Asked = Callable[[int | None], None]  # hears of each request: the status, None without an answer
+
+
+def unheard(_status: int | None) -> None:
+    """Nobody counts."""
+
+
+def status_of(error: Exception) -> int | None:
+    """The HTTP status in one of Google's errors; None where it is about something else."""
+    status = getattr(error, "status_code", None) or getattr(error, "code", None)
+    return status if isinstance(status, int) else None
+
+
 def ours(error: Exception, *, key: str) -> GemhooksError | None:
     """What *error* means to us; None for one that is a bug of ours and must be seen."""
-    status = getattr(error, "status_code", None) or getattr(error, "code", None)
-    if isinstance(status, int):
+    status = status_of(error)
+    if status is not None:
         headers = getattr(getattr(error, "response", None), "headers", None) or {}
         body = getattr(error, "body", None) or getattr(error, "details", None)
         return of_status(status, headers, body, key=key)

@@ -15,7 +15,7 @@ import orjson
 import urllib3
 
 from gemhooks.errors import AnswerLost, Refused, Retry
-from gemhooks.gemini.errors import MALFORMED, OK, of_status
+from gemhooks.gemini.errors import MALFORMED, OK, Asked, of_status, unheard
 from gemhooks.gemini.pools import Pools
 
 GOOGLE = "https://generativelanguage.googleapis.com"
@@ -55,8 +55,10 @@ class Rest:
         base_url: str | None = None,
         timeout: float = 30.0,
         hosts: tuple[str, ...] = (),
+        asked: Asked = unheard,
     ) -> None:
         self._key = key
+        self._asked = asked
         self._base_url = (base_url or GOOGLE).rstrip("/")
         self._origin = _origin(_split(self._base_url))
         self._hosts = tuple(host.lower() for host in hosts)
@@ -164,9 +166,15 @@ class Rest:
         pool = self._pools.of(
             parts.scheme, parts.hostname or "", own=_origin(parts) == self._origin
         )
-        return pool.request(
-            method, place.url, body=body, headers=sent, redirect=False, preload_content=False
-        )
+        try:
+            response = pool.request(
+                method, place.url, body=body, headers=sent, redirect=False, preload_content=False
+            )
+        except (urllib3.exceptions.HTTPError, OSError):
+            self._asked(None)
+            raise
+        self._asked(response.status)
+        return response
 
     def _refuse(self, response: urllib3.BaseHTTPResponse) -> NoReturn:
         if response.status == TOO_FAR:

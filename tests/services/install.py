@@ -50,6 +50,18 @@ PROGRAMS = {
         ),
         "GEMHOOKS_TEST_DATABASE_URL",
     ),
+    "prometheus": Program(
+        "Prometheus",
+        "prometheus",
+        ("/usr/bin/prometheus", "/opt/homebrew/bin/prometheus", "/usr/local/bin/prometheus"),
+        "nothing else: alerts and dashboards are tried on a real one",
+    ),
+    "alertmanager": Program(
+        "Alertmanager",
+        "prometheus-alertmanager",
+        ("/usr/bin/amtool", "/opt/homebrew/bin/amtool", "/usr/local/bin/amtool"),
+        "nothing else: its file is checked by its own tool",
+    ),
     "wrk": Program(
         "wrk",
         "wrk",

@@ -1,0 +1,1 @@
+"""What runs gemhooks elsewhere, and the scripts that write parts of it."""
