@@ -50,7 +50,8 @@ class KeyRing:
 
     def rotate(self) -> None:
         """Sign with new keys from now on; the older ones stay published."""
-        self._ed25519_keys(), self._rsa_keys()
+        self._ed25519_keys()  # the first of each are made when they are needed
+        self._rsa_keys()
         with self._lock:
             self._ed25519.append(self._named(_new_ed25519))
             self._rsa.append(self._named(_new_rsa))

@@ -50,7 +50,7 @@ class Home:
     def launch(self, command: Sequence[str | Path]) -> subprocess.Popen[bytes]:
         """Start a program in the background; what it prints goes to the file `console`."""
         with (self.folder / "console").open("ab") as console:
-            return subprocess.Popen(
+            process: subprocess.Popen[bytes] = subprocess.Popen(  # pyright: ignore[reportAssignmentType]  # not seen through **
                 self._command(command),
                 stdin=subprocess.DEVNULL,
                 stdout=console,
@@ -60,6 +60,7 @@ class Home:
                 env=self._environment(),
                 **self._account(),
             )
+            return process
 
     def run(self, command: Sequence[str | Path], seconds: float = 120) -> str:
         """Run a program to its end and return what it printed; a failure carries its complaint."""
