@@ -51,22 +51,23 @@ class InteractionFetcher:
 
     def fetch(self, event: events.InteractionEvent) -> None:
         began = time.monotonic()
-        fetched = self.gemini.get(event.data.id)
+        interaction_id = events.bare_id(event.data.id)
+        fetched = self.gemini.get(interaction_id)
         status = fetched.parsed.get("status")
         if status in WAITING:  # the event was ahead of what can be read
             raise NotYet(f"the interaction is still {status}")
         summary = summarise(fetched.parsed)
-        url = self.results.write("interactions", event.data.id, "json", fetched.raw)
+        url = self.results.write("interactions", interaction_id, "json", fetched.raw)
         summary_url = self.results.write(
-            "interactions", event.data.id, "summary.json", _json(summary)
+            "interactions", interaction_id, "summary.json", _json(summary)
         )
         if self.index is not None:
-            self.index.record("interaction", event.data.id, url, len(fetched.raw))
+            self.index.record("interaction", interaction_id, url, len(fetched.raw))
         if status == "completed":
             self._announce(_fetched_message(event, fetched, summary, (url, summary_url)))
         elif status == "requires_action" and not _tells_of_calls(event):
             # The functions worker's; the event that it waits for may be late.
-            self._announce(look_again(event.data.id, by="interactions"))
+            self._announce(look_again(interaction_id, by="interactions"))
         if self.conversations is not None:
             self.conversations.tell(event, fetched)
         self._record(event, fetched, status)

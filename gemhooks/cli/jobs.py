@@ -12,7 +12,7 @@ import typer
 from gemhooks.cli.tables import Format, FormatOption, show, show_one
 from gemhooks.cli.waking import wake
 from gemhooks.errors import Misconfigured
-from gemhooks.events import FAMILIES
+from gemhooks.events import FAMILIES, bare_id
 from gemhooks.settings import Settings, seconds
 
 if TYPE_CHECKING:  # SQLAlchemy is slow to import, and --help is not
@@ -104,7 +104,7 @@ def show_(
     """Show all that is known of one job, and where its results lie."""
     with ledgers() as opened:
         job = find(opened, job_id, kind)
-        results = opened.results.get(job.kind, job.id)
+        results = opened.results.get(job.kind, bare_id(job.id))
     known = row(job) | {"results": [each.url for each in results]}
     show_one(known, tuple(known), form)
 

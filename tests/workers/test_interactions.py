@@ -365,3 +365,11 @@ def test_a_summary_lies_beside_the_whole_and_its_tokens_are_counted(tmp_path: Pa
         return it.registry.get_sample_value("gemhooks_tokens_total", labels)
 
     assert (counted("text"), counted("image"), counted("unspecified")) == (5, 2, 1)
+
+
+def test_an_id_with_its_collection_in_front_is_the_same_interaction(tmp_path: Path) -> None:
+    it = bench(tmp_path, interaction())
+
+    it.fetcher.fetch(completed(id="interactions/int_1"))
+
+    assert it.results.read("interactions", "int_1", "json") is not None

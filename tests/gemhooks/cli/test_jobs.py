@@ -49,7 +49,7 @@ def test_a_job_is_shown_with_its_results_whatever_prefix_is_given(
     url: str, ledgers: Ledgers
 ) -> None:
     ledgers.jobs.record("batch", "batches/b1", "failed", error_message="no [bold]quota")
-    ledgers.results.record("batch", "batches/b1", "file:///rows.jsonl", 7)
+    ledgers.results.record("batch", "b1", "file:///rows.jsonl", 7)
 
     shown = as_json(url, "show", "b1")
 
