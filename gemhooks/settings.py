@@ -116,7 +116,7 @@ class Settings(BaseSettings):
     tolerance: Annotated[int, Field(ge=1, le=3600)] = 300  # seconds
     max_body: Annotated[int, Field(ge=1024, le=8 << 20)] = 1 << 20  # bytes
     publish_timeout: Seconds = 5.0
-    grace: Seconds = 20.0  # to finish what runs when told to stop
+    grace: Seconds = 8.0  # to finish what runs when told to stop; compose's default kills after 10
     drain_delay: Seconds = 0.0  # readiness is false for so long before the port closes
 
     webhook_uris: Uris = ()  # called back for what gemhooks.jobs starts, in place of the webhooks

@@ -9,7 +9,7 @@ from tests.services.postgresql import PostgresServer
 from tests.services.rabbitmq import RabbitNode
 
 SEED = 7
-SECONDS = 12.0
+SECONDS = 8.0
 RATE = 10.0
 
 

@@ -88,3 +88,7 @@ def test_secrets_are_not_shown() -> None:
     shown = repr(Settings.from_env({"GEMINI_API_KEY": "AIzaSecret"}))
 
     assert "AIzaSecret" not in shown
+
+
+def test_what_runs_may_end_before_compose_or_kubernetes_kill_it() -> None:
+    assert Settings().grace < 10
