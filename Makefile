@@ -36,7 +36,7 @@ $(DEV_STAMP): $(STAMP)
 demo: setup ## See it work: simulator, receiver, queue and workers on this machine (KEEP=1 leaves it running)
 	@$(BIN)/gemhooks demo $(if $(KEEP),--keep)
 
-up: setup ## Run receiver and workers here, as the environment says (GEMHOOKS_BROKER_URL, GEMINI_API_KEY ...)
+up: setup ## Run receiver, workers and reconciler here, as the environment says (GEMHOOKS_BROKER_URL, GEMINI_API_KEY ...)
 	@$(BIN)/gemhooks up
 
 test: setup-dev ## Run the whole suite on real, private services (ARGS="-k rule" for a part)

@@ -20,6 +20,7 @@ from workers.wiring import built_in_consumers
 def build(parts: service.Parts) -> Consumers:
     settings = parts.settings
     gemini = Gemini.from_settings(settings, asked=GeminiMetrics(parts.registry).asked)
+    gemini.warm_up()
     results = ResultsStore(settings.results_url, spool=settings.spool)
     metrics = ResultMetrics(parts.registry)
     return built_in_consumers(

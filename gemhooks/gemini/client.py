@@ -1,7 +1,8 @@
 """The connection to Gemini: Google's own client, built at the first call, bounded and sent once."""
 
 from collections.abc import Callable
-from threading import Lock
+from importlib.util import find_spec
+from threading import Lock, Thread
 from typing import Any
 from urllib.parse import quote
 
@@ -24,6 +25,7 @@ class Connection:
         """*asked* hears the status of each answer."""
         self._asked = asked
         self._key = _usable(api_key)
+        _check_installed()
         self._base_url = base_url or None
         self._timeout = timeout
         self._lock = Lock()
@@ -63,6 +65,11 @@ class Connection:
             raise known from None
         return answer
 
+    def warm_up(self) -> None:
+        """Load Google's client on a thread beside: the first call then need not wait for it."""
+        thread = Thread(target=lambda: self._client().interactions, name="warm-up", daemon=True)
+        thread.start()
+
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""
         with self._lock:
@@ -81,11 +88,10 @@ class Connection:
 
 def official_client(key: str, *, base_url: str | None, timeout: float = 30.0) -> Any:
     """Google's own client as we use it: bounded, not retrying, not following redirects."""
-    try:
-        from google import genai  # noqa: PLC0415 - takes a second, so never at start
-        from google.genai import types  # noqa: PLC0415
-    except ImportError:
-        raise Misconfigured("google-genai is missing: pip install 'gemhooks[gemini]'") from None
+    _check_installed()
+    from google import genai  # noqa: PLC0415 - takes a second, so never at start
+    from google.genai import types  # noqa: PLC0415
+
     options = types.HttpOptions(
         base_url=base_url,
         timeout=round(timeout * 1000),
@@ -94,6 +100,12 @@ def official_client(key: str, *, base_url: str | None, timeout: float = 30.0) ->
         client_args={"follow_redirects": False},
     )
     return genai.Client(api_key=key, vertexai=False, http_options=options)
+
+
+def _check_installed() -> None:
+    """Raise Misconfigured at the start, and not for each event, where the client is missing."""
+    if find_spec("google") is None or find_spec("google.genai") is None:
+        raise Misconfigured("google-genai is missing: pip install 'gemhooks[gemini]'")
 
 
 def _usable(key: str) -> str:

@@ -47,6 +47,8 @@ def assert_one_sentence(ended: subprocess.CompletedProcess[str], *words: str) ->
         (("receiver",), {"GEMHOOKS_SCHEMES": "v1,v1a"}, ("GEMHOOKS_PATH_TOKENS",)),
         (("receiver",), {"GEMHOOKS_BROKER_URL": "kafka://x"}, ("GEMHOOKS_BROKER_URL",)),
         (("workers",), {"GEMINI_API_KEY": ""}, ("GEMINI_API_KEY",)),
+        (("workers", "reconcile"), {"GEMINI_API_KEY": ""}, ("GEMINI_API_KEY",)),
+        (("workers", "reconsile"), {}, ("the one word reconcile",)),
         (("workers",), {"GEMHOOKS_DATABASE_URL": "mongodb://x"}, ("GEMHOOKS_DATABASE_URL",)),
         (
             ("workers",),

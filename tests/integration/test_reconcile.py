@@ -96,9 +96,3 @@ def test_a_gemini_that_never_answers_does_not_keep_it_from_ending(
 
         assert reconciler.wait(30) == 0
     assert reported(ledgers) is None
-
-
-def test_a_word_that_is_no_role_is_one_sentence(tmp_path: Path) -> None:
-    with process("workers", "reconsile", log=tmp_path / "log", env={}) as ended:
-        assert ended.wait(30) == 2
-    assert "the one word reconcile" in (tmp_path / "log").read_text()
