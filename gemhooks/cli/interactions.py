@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gemhooks import logs
 from gemhooks.cli.tables import PLAIN, Format, FormatOption
 from gemhooks.settings import Settings
 
@@ -36,6 +37,7 @@ def watch(
     """
     from gemhooks import interactions  # noqa: PLC0415 - pydantic models and urllib3, only here
 
+    logs.configure(Settings.from_env().log_format, "warning")  # stdout is the model's alone
     shown = Screen(interactions.Assembly())
     for event in interactions.follow(interaction_id, last_event_id=after):
         if form is Format.JSON:

@@ -143,6 +143,16 @@ def test_watching_shows_the_text_as_it_comes_and_how_it_ended(gemini: Gemini) ->
 
 
 @pytest.mark.usefixtures("environment")
+def test_a_cut_does_not_show_in_what_the_model_says(simulator: Simulator, gemini: Gemini) -> None:
+    whole = ended(gemini, "say")
+    simulator.faults = Faults(stream_cut_after=4)
+
+    shown = CliRunner().invoke(app, ["interactions", "watch", whole["id"]])
+
+    assert shown.stdout == "Twelve words are enough to be cut in many places.\n"
+
+
+@pytest.mark.usefixtures("environment")
 def test_watching_one_that_fails_ends_with_a_code(gemini: Gemini) -> None:
     assert CliRunner().invoke(app, ["interactions", "watch", ended(gemini, "fail")["id"]]).exit_code
 
