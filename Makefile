@@ -44,6 +44,7 @@ test: setup-dev ## Run the whole suite on real, private services (ARGS="-k rule"
 
 generated: setup-dev ## Write anew what is made from code: dashboards, docs/reference
 	@$(BIN)/python -m deploy.grafana.generate
+	@$(BIN)/python -m deploy.kubernetes.rules
 	@$(BIN)/python -m deploy.reference
 
 crash-matrix: setup-dev ## Kill a worker at every step of a function call, on SQLite and PostgreSQL

@@ -1,0 +1,1 @@
+"""The manifests, and what writes one of them."""
