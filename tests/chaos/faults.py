@@ -130,9 +130,15 @@ class Lane(threading.Thread):
     """Commits one fault after the other until it is stopped; lanes overlap."""
 
     def __init__(
-        self, faults: dict[str, Fault], pauses: tuple[float, float], chance: random.Random
+        self,
+        faults: dict[str, Fault],
+        pauses: tuple[float, float],
+        chance: random.Random,
+        recover: Fault,
     ) -> None:
+        """After each fault *recover* waits for what it hurt, then one of the *pauses* passes."""
         super().__init__(daemon=True)
+        self._recover = recover
         self._faults, self._pauses, self._chance = faults, pauses, chance
         self._over = threading.Event()
         self.committed: Counter[str] = Counter()
@@ -144,6 +150,7 @@ class Lane(threading.Thread):
                 name = self._chance.choice(sorted(self._faults))
                 self._faults[name]()
                 self.committed[name] += 1
+                self._recover()
         except BaseException as error:
             self.error = error
 

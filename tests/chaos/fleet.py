@@ -6,9 +6,10 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -16,7 +17,9 @@ from tests.integration.processes import ROOT, answers, clean_env
 
 SKEWS = (0, 0, 0, -240, -120, 120, 240)  # seconds; Gemini's signatures are good for 300
 PAUSE = 0.3  # seconds before what died is started again
-LOOK_EVERY = 1.0
+LOOK_EVERY = 0.5
+SHORTEST_WORK = 2.0
+LONGEST_RECOVERY = 30.0  # seconds that a fault's successor waits for it to heal
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,15 @@ class Member:
     role: Role
     child: subprocess.Popen[bytes]
     told: signal.Signals | None = None  # by which it is to end
-    lived: bool = False  # it was ready once, so it knows its signals
+    began: float = field(default_factory=time.monotonic)
+    ready_at: float | None = None  # first
+
+    @property
+    def is_at_work(self) -> bool:
+        """It has been ready for as long as it took to become so: a slow machine is hurt less."""
+        if self.told is not None or self.ready_at is None:
+            return False
+        return time.monotonic() - self.ready_at > max(SHORTEST_WORK, self.ready_at - self.began)
 
 
 class Fleet:
@@ -79,7 +90,7 @@ class Fleet:
     def hurt(self, how: signal.Signals, chance: random.Random) -> None:
         """Send a signal to one that works by now; started again, it has time to work, too."""
         with self._lock:
-            working = [each for each in self._members.values() if each.lived and not each.told]
+            working = [each for each in self._members.values() if each.is_at_work]
             if not working:
                 return
             member = chance.choice(working)
@@ -93,6 +104,12 @@ class Fleet:
             answers(f"http://127.0.0.1:{role.admin_port}/readyz") == 200
             for role in self._roles.values()
         )
+
+    def recover(self) -> None:
+        """Wait until all are ready, but not for ever: the next fault may come before that."""
+        deadline = time.monotonic() + LONGEST_RECOVERY
+        while not self.is_ready() and time.monotonic() < deadline:
+            time.sleep(LOOK_EVERY)
 
     def _start(self, role: Role, skew: float) -> None:
         command = [sys.executable, "-m", "tests.chaos.skewed", str(skew), role.module]
@@ -123,7 +140,8 @@ class Fleet:
             for member in list(self._members.values()):
                 url = f"http://127.0.0.1:{member.role.admin_port}/livez"
                 status = answers(url)
-                member.lived = member.lived or answers(url.replace("livez", "readyz")) == 200
+                if not member.ready_at and answers(url.replace("livez", "readyz")) == 200:
+                    member.ready_at = time.monotonic()
                 if status not in (0, 200) and member.told is None:
                     self.wrongs[f"{member.role.name} said that it is dead"] += 1
 

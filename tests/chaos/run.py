@@ -156,9 +156,10 @@ def lanes_of(plan: Plan, places: Places) -> Iterator[Lane]:
     """The order within a lane comes from the seed; how lanes meet is up to the machine."""
     chances = [random.Random(plan.seed * 10 + number) for number in range(3)]
     faults = [Faults(places, chance) for chance in chances]
-    yield Lane(faults[0].of_processes(), (0.5, 4.0), chances[0])
-    yield Lane(faults[1].of_networks(), (0.3, 3.0), chances[1])
-    yield Lane(faults[2].of_the_broker(), plan.broker_pauses, chances[2])
+    recover = places.fleet.recover
+    yield Lane(faults[0].of_processes(), (0.5, 4.0), chances[0], lambda: None)
+    yield Lane(faults[1].of_networks(), (0.3, 3.0), chances[1], recover)
+    yield Lane(faults[2].of_the_broker(), plan.broker_pauses, chances[2], recover)
 
 
 def drain(
