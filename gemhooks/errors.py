@@ -97,8 +97,10 @@ class Retry(GemhooksError):
     """
 
     def __init__(self, reason: str, *, after: float | None = None) -> None:
+        if after is not None and not after >= 0:  # NaN too; a text is a TypeError
+            raise ValueError(f"after must be seconds, not {after}")
         super().__init__(reason)
-        self.reason = reason
+        self.reason = str(reason)  # people pass the exception that they caught
         self.after = after
 
 
@@ -119,7 +121,7 @@ class Reject(GemhooksError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = str(reason)
 
 
 class Gone(Reject):

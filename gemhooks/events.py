@@ -20,6 +20,7 @@ from pydantic import (
 from gemhooks import topology
 from gemhooks.errors import Undecodable
 
+LONGEST_ID = 2048  # characters
 DEEPEST = 200  # levels of nesting; a body deeper than that is nobody's event
 UNKNOWN = "unknown"
 _PREFIX = re.compile(r"^(?:interactions/|batches/|(?:models/[^/]+/)?operations/)(?=.)", re.DOTALL)
@@ -55,7 +56,11 @@ Text = Annotated[str | None, BeforeValidator(_text)]
 class Resource(BaseModel, frozen=True, extra="allow"):
     """What the event is about. Gemini sends pointers; the result is fetched later."""
 
-    id: str = Field(min_length=1, validation_alias=AliasChoices("id", "name", "interaction_id"))
+    id: str = Field(
+        min_length=1,
+        max_length=LONGEST_ID,
+        validation_alias=AliasChoices("id", "name", "interaction_id"),
+    )
     user_metadata: dict[str, Any] = {}
 
 
@@ -370,7 +375,7 @@ def head_of(body: bytes) -> Head:
     if not isinstance(given, dict):
         return Head.unknown()
     return Head(
-        type=_string(given.get("type")) or _string(given.get("event_type")) or UNKNOWN,
+        type=_type_in(given) or UNKNOWN,
         time=_string(given.get("timestamp")),
         traceparent=_traceparent(given),
     )
@@ -379,6 +384,11 @@ def head_of(body: bytes) -> Head:
 def type_of(body: bytes) -> str:
     """The event type, or "unknown"."""
     return head_of(body).type
+
+
+def _type_in(given: dict[str, Any]) -> str:
+    """What the receiver routes by and the worker acts on: one reading, so that they agree."""
+    return _string(given.get("type")) or _string(given.get("event_type"))
 
 
 def _string(value: Any) -> str:
@@ -401,9 +411,11 @@ def parse(body: bytes) -> Event:
     """
     try:
         given = orjson.loads(body)
-        if _too_deep(given):
+        if is_too_deep(given):
             raise Undecodable("the body is nested too deeply")
-        event_type = given.get("type", given.get("event_type")) if isinstance(given, dict) else None
+        event_type = _type_in(given) if isinstance(given, dict) else ""
+        if event_type and "type" in given:
+            given["type"] = event_type
         return _model_of(event_type).model_validate(given)
     except (orjson.JSONDecodeError, RecursionError) as error:
         raise Undecodable("the body is not JSON") from error
@@ -411,9 +423,7 @@ def parse(body: bytes) -> Event:
         raise Undecodable(_what_is_wrong(error)) from error
 
 
-def _model_of(event_type: Any) -> type[Event]:
-    if not isinstance(event_type, str):
-        return Event
+def _model_of(event_type: str) -> type[Event]:
     return BY_TYPE.get(event_type) or FAMILIES.get(event_type.partition(".")[0], Event)
 
 
@@ -422,8 +432,8 @@ def _what_is_wrong(error: ValidationError) -> str:
     return f"not a Gemini event: {'.'.join(map(str, found['loc']))}: {found['msg']}"[:200]
 
 
-def _too_deep(value: Any) -> bool:
-    """Level by level, so that the check itself needs no stack."""
+def is_too_deep(value: Any) -> bool:
+    """Whether no event can hold it. Level by level, so that the check itself needs no stack."""
     level = [value]
     for _ in range(DEEPEST):
         level = [

@@ -13,18 +13,30 @@ HIDDEN = "[redacted]"
 _SECRETS = (
     (re.compile(r"whsec_[A-Za-z0-9+/=_-]+"), HIDDEN),
     (re.compile(r"AIza[A-Za-z0-9_-]{10,}"), HIDDEN),
-    (re.compile(r"([a-z][a-z0-9+.-]*://)[^/\s@]*:[^\s@]*@", re.IGNORECASE), rf"\1{HIDDEN}@"),
+    # To the last @: a password may hold one.
+    (re.compile(r"([a-z][a-z0-9+.-]*://)[^/\s@]*:\S*@", re.IGNORECASE), rf"\1{HIDDEN}@"),
+    (
+        re.compile(r"([?&](?:key|sig|[\w-]*(?:token|signature))=)[^&\s'\"]+", re.IGNORECASE),
+        rf"\1{HIDDEN}",
+    ),
+    (
+        re.compile(r"(x-goog-api-key['\"]?\s*[:=]\s*['\"]?)[^\s'\",]+", re.IGNORECASE),
+        rf"\1{HIDDEN}",
+    ),
     (
         re.compile(r"(authorization['\"]?\s*[:=]\s*['\"]?)[^\r\n'\"]+", re.IGNORECASE),
         rf"\1{HIDDEN}",
     ),
     (re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
 )
-_MARKS = re.compile(r"whsec_|AIza|://|authorization|bearer|basic", re.IGNORECASE)
+_MARKS = re.compile(
+    r"whsec_|AIza|://|authorization|bearer|basic|[?&]|x-goog-api-key", re.IGNORECASE
+)
 # All that the patterns and names above need, in lower case: a line without them is clean.
 _LINE_MARKS = (
     *(b"whsec_", b"aiza", b"://", b"authorization", b"bearer", b"basic"),
-    *(b"password", b"secret", b"api_key"),
+    *(b"password", b"secret", b"api_key", b"x-goog-api-key", b"key=", b"sig=", b"token="),
+    b"signature=",
 )
 _SECRET_NAMES = frozenset({"authorization", "password", "secret", "api_key"})
 

@@ -13,6 +13,8 @@ from typing import Protocol, Self
 from gemhooks import topology
 from gemhooks.errors import PublishFailed
 
+LARGEST = {"gemhooks-waiting": 86400, "gemhooks-first-at": 253_402_300_799}  # a day; year 9999
+MOST = 1_000_000  # of any other number in a header
 LONGEST_SHORTSTR = 255  # bytes; AMQP 0-9-1 allows no more in an id, a type or a routing key
 UNKNOWN = "unknown"
 CLOUDEVENTS_SOURCE = "//generativelanguage.googleapis.com"
@@ -87,7 +89,11 @@ def fits_shortstr(text: str) -> bool:
 
 
 def _digest(text: str) -> str:
-    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return _digest_of(text.encode("utf-8", "surrogatepass"))
+
+
+def _digest_of(content: bytes) -> str:
+    return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
 # The names in the headers are public: see docs/decisions and the CHANGELOG's "Upgrading".
@@ -120,9 +126,12 @@ def from_headers(
     timestamp: int,
     content_type: str,
 ) -> Message:
-    """Read a message as it arrived; headers that others malformed count as absent."""
+    """Read a message as it arrived; headers that others malformed count as absent.
+
+    Of one without an id, the body is the id: else all of them would be copies of the first.
+    """
     return Message(
-        id=_text(headers, "cloudEvents_id") or message_id,
+        id=_text(headers, "cloudEvents_id") or message_id or _digest_of(body),
         type=_text(headers, "cloudEvents_type") or message_type,
         body=body,
         timestamp=timestamp,
@@ -146,7 +155,8 @@ def _text(headers: Headers, name: str) -> str:
 
 def _number(headers: Headers, name: str) -> int:
     value = headers.get(name, 0)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return int(value) if is_number and 0 < int(value) <= LARGEST.get(name, MOST) else 0
 
 
 def _source(text: str) -> Source:

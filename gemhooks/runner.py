@@ -183,12 +183,12 @@ class Runner:
             return self.call(message)
         except (Undecodable, Reject) as error:
             why = "rejected" if isinstance(error, Reject) else "undecodable"
-            return dead(why, str(error), error)
+            return dead(why, _said(error), error)
         except Retry as error:
             return self.again(message, error, after=error.after)
         except Unavailable as error:
             return self.hindered(message, error)
-        except Exception as error:
+        except BaseException as error:  # SystemExit too: who would settle the message then?
             log.exception("handler_failed")
             return self.again(message, error, after=None)
 
@@ -212,7 +212,7 @@ class Runner:
     def again(
         self,
         message: Message,
-        error: Exception,
+        error: BaseException,
         *,
         after: float | None,
         given_up: str = "gave_up",
@@ -220,9 +220,9 @@ class Runner:
         """One more try on the schedule, or the dead letters once it is used up."""
         unproven = isinstance(error, NotYet) and message.trust == "hint"
         if unproven and message.attempt >= MOST_NOT_FOUND_ON_A_HINT:
-            return dead("not_found", str(error), error)
+            return dead("not_found", _said(error), error)
         if message.attempt > len(self.schedule):
-            return dead(given_up, str(error), error)
+            return dead(given_up, _said(error), error)
         planned = self.schedule[message.attempt - 1] if after is None else after
         wait = min(planned * (1 + JITTER * self.jitter()), LONGEST_AFTER)
         reason = error.reason if isinstance(error, Retry) else type(error).__name__
@@ -246,7 +246,15 @@ def away(error: Unavailable) -> Outcome:
     return Outcome(Fate.WAIT, f"{type(error).__name__}: {redact(str(error))[:200]}", AWAY_DELAY)
 
 
-def dead(reason: str, detail: str, error: Exception | None = None) -> Outcome:
+def _said(error: BaseException) -> str:
+    """Its text; a class of the user's may fail even at that."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def dead(reason: str, detail: str, error: BaseException | None = None) -> Outcome:
     """A dead letter whose headers say why, without a secret in them."""
     kind = type(error).__name__ if error else ""
     return Outcome(Fate.DEAD, reason, letter=DeadLetter(reason, kind, redact(detail)[:300]))

@@ -25,6 +25,8 @@ from gemhooks.settings import Settings
 
 log = structlog.get_logger()
 
+LOST_PAUSE = 1.0  # seconds
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -98,8 +100,9 @@ class Service:
         with self.metrics.in_flight.labels(runner.subscription.queue).track_inprogress():
             try:
                 runner.process(delivery)
-            except Exception:
+            except BaseException:  # a bug of ours: it must neither lose the message nor spin
                 log.exception("message_lost_its_runner")
+                self._stopping.wait(LOST_PAUSE)
                 delivery.give_back()
 
     def _ended(self, future: "Future[None]") -> None:

@@ -151,7 +151,7 @@ class BatchFetcher:
         chunks = self.results.chunks(BATCHES, batch_id, ROWS)
         for number, line in enumerate(lines_of(chunks), start=1):
             row = read_row(line)
-            carried = row.outcome is not Outcome.MALFORMED and len(line) <= LARGEST_ROW
+            carried = row.outcome is not Outcome.MALFORMED and _can_travel(line)
             data = {
                 "id": event.data.id,
                 "number": number,
@@ -185,6 +185,14 @@ class BatchFetcher:
             self.metrics.rows(outcome.value, getattr(summary, outcome.value))
         for each in summary.tokens:
             self.metrics.tokens(summary.model, each.kind, each.modality, each.tokens)
+
+
+def _can_travel(line: bytes) -> bool:
+    """Neither too large for a message, nor deeper than those who hear it can read."""
+    if len(line) > LARGEST_ROW:
+        return False
+    is_flat = line.count(b"{") + line.count(b"[") < events.DEEPEST // 2
+    return is_flat or not events.is_too_deep({"data": {"row": orjson.loads(line)}})
 
 
 class Counting:

@@ -17,6 +17,7 @@ from gemhooks.gemini.files import Download
 from gemhooks.messages import Publisher
 from gemhooks.metrics import ResultMetrics
 from gemhooks.results import Partial, ResultsStore
+from workers import answers
 from workers.announcing import announce
 from workers.batches import OperationReader
 from workers.downloading import Downloading, FileReader, NoSink
@@ -141,10 +142,10 @@ def _of_operation(operation: Json) -> Iterator[str | bytes]:
 
 
 def _of_interaction(interaction: Json) -> Iterator[str | bytes]:
-    for step in interaction.get("steps") or ():
-        if isinstance(step, dict) and step.get("type") == "model_output":
-            for part in step.get("content") or ():
-                if isinstance(part, dict) and part.get("type") == "video":
+    for step in answers.objects(interaction.get("steps")):
+        if step.get("type") == "model_output":
+            for part in answers.objects(step.get("content")):
+                if part.get("type") == "video":
                     yield from _of_video(part)
 
 

@@ -46,7 +46,7 @@ def show_one(fields: dict[str, Any], names: Sequence[str], form: Format) -> None
         value = fields.get(name)
         if value not in (None, ""):
             said = {True: "yes", False: "no"}[value] if isinstance(value, bool) else value
-            typer.echo(f"{name:<{width}}  {said}")
+            typer.echo(f"{name:<{width}}  {said}".translate(PLAIN))
 
 
 def _cell(value: Any) -> Text:

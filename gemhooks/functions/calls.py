@@ -1,6 +1,6 @@
 """The calls that an interaction waits for."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -44,11 +44,11 @@ class Waiting:
     ignored: int = 0
 
 
-def waiting_calls(steps: Iterable[Any] | None) -> Waiting:
-    """Every function call without a later result, once each."""
+def waiting_calls(steps: object) -> Waiting:
+    """Every function call without a later result, once each; what is no list has none."""
     waiting: dict[str, Call] = {}
     ignored = 0
-    for step in steps or ():
+    for step in steps if isinstance(steps, Sequence) else ():
         ignored += not _take(step, waiting)
     return Waiting(tuple(waiting.values()), ignored)
 

@@ -56,7 +56,7 @@ def continuation(
         "background": True,
         **carried,
         "webhook_config": _webhook_config(
-            said.get("webhook_config") or webhook_config, user_metadata
+            _object(said.get("webhook_config")) or webhook_config, user_metadata
         ),
     }
     return {key: value for key, value in body.items() if value is not None}
@@ -105,5 +105,9 @@ def _webhook_config(
 ) -> dict[str, Any] | None:
     if not user_metadata:
         return dict(config) if config else None
-    before = (config or {}).get("user_metadata") or {}
+    before = _object((config or {}).get("user_metadata"))
     return {**(config or {}), "user_metadata": {**before, **user_metadata}}
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -10,7 +10,7 @@ from gemhooks.events import bare_id
 from gemhooks.ledger.clock import Now
 from gemhooks.ledger.database import Database
 from gemhooks.ledger.tables import jobs
-from gemhooks.ledger.texts import readable, storable
+from gemhooks.ledger.texts import readable, storable, storable_text
 from gemhooks.ledger.upsert import insert
 
 INTERACTION = "interaction"
@@ -90,9 +90,9 @@ class Jobs:
         row = {
             "kind": kind,
             "key": _key(id),
-            "id": storable(id),
-            "state": state,
-            "event_type": event_type,
+            "id": storable_text(id),
+            "state": readable(state),
+            "event_type": readable(event_type),
             "source": source,
             "error_code": error_code and readable(error_code),
             "error_message": error_message and readable(error_message),

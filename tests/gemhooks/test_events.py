@@ -2,6 +2,7 @@
 
 import json
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -210,3 +211,21 @@ def test_every_event_of_gemini_lands_in_a_built_in_queue() -> None:
     ]
 
     assert missing == []
+
+
+@pytest.mark.parametrize("odd", [None, "", 5, [], "x" * 300])
+def test_where_one_name_of_the_type_is_unusable_both_read_the_other(odd: object) -> None:
+    """Else an event is routed as one thing and handled as another."""
+    body = orjson.dumps(
+        {"type": odd, "event_type": "interaction.completed", "data": {"id": "int_1"}}
+    )
+
+    assert events.type_of(body) == events.parse(body).type == "interaction.completed"
+    assert isinstance(events.parse(body), events.InteractionCompleted)
+
+
+def test_an_id_without_end_is_undecodable() -> None:
+    body = orjson.dumps({"type": "video.generated", "data": {"id": "x" * 1_000_000}})
+
+    with pytest.raises(Undecodable, match="at most 2048"):
+        events.parse(body)

@@ -1053,3 +1053,18 @@ def test_a_continuation_answers_each_call_once(results: list[Result]) -> None:
 def test_what_cannot_be_continued_is_an_error(missing: str) -> None:
     with pytest.raises(ValueError, match="can't be continued"):
         continuation(INTERACTION | {missing: None}, [OK, BAD])
+
+
+@pytest.mark.parametrize("steps", [None, 5, True, {}, {"type": "function_call"}, "x"])
+def test_steps_that_are_no_list_hold_no_calls(steps: object) -> None:
+    assert waiting_calls(steps).calls == ()
+
+
+@pytest.mark.parametrize("odd", ["x", 5, [], {"user_metadata": "x"}, {"user_metadata": [1]}])
+def test_an_odd_webhook_config_does_not_keep_an_answer_back(odd: object) -> None:
+    """The functions have run by then."""
+    interaction = {"id": "v1_a", "model": "m", "webhook_config": odd}
+
+    body = continuation(interaction, [], user_metadata={"a": 1})
+
+    assert body["webhook_config"] == {"user_metadata": {"a": 1}}

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from gemhooks import logs
 from tests.integration.processes import ROOT, clean_env
 
@@ -39,3 +41,19 @@ def test_no_line_holds_a_secret_in_whatever_value_it_came() -> None:
     assert "kept" in line
     for secret in ("hunter2", "aGVsbG8", "not-a-real-key"):
         assert secret not in line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GET https://x.example/y?alt=media&key=AQ.hunter2hunter2&a=b failed",
+        "https://x.example/y?X-Goog-Signature=hunter2",
+        "https://x.example/y?access_token=hunter2",
+        "x-goog-api-key: hunter2",
+        "{'x-goog-api-key': 'hunter2'}",
+        "amqp://someone:p@hunter2@broker/",
+    ],
+)
+def test_a_secret_in_a_url_or_a_header_is_hidden_in_both_renderings(text: str) -> None:
+    assert "hunter2" not in logs.redact(text)
+    assert b"hunter2" not in logs.render_json(None, "info", {"exception": text})

@@ -1,10 +1,11 @@
 """What travels in headers comes back the same, whatever it is."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gemhooks import messages
-from gemhooks.messages import Message, Source
+from gemhooks.messages import DeadLetter, Message, Source
 
 ANY = st.builds(
     Message,
@@ -64,3 +65,23 @@ def test_headers_that_others_malformed_count_as_absent(headers: dict[str, str | 
 def test_a_type_beyond_amqp_is_routed_as_unknown() -> None:
     assert Message("i", "x" * 300, b"").routing_key == "unknown"
     assert Message("i", "", b"").routing_key == "unknown"
+
+
+def arriving(headers: dict[str, str | int], body: bytes = b"") -> Message:
+    return messages.from_headers(
+        headers, body, message_id="", message_type="", timestamp=0, content_type=""
+    )
+
+
+def test_messages_without_an_id_are_told_apart_by_their_bodies() -> None:
+    keys = [arriving({}, body).key for body in (b"1", b"2", b"1")]
+
+    assert keys[0] == keys[2] != keys[1]
+
+
+@pytest.mark.parametrize("name", ["gemhooks-first-at", "gemhooks-waiting", "gemhooks-attempt"])
+def test_a_number_that_none_of_ours_can_be_counts_as_absent(name: str) -> None:
+    message = arriving({name: 2**62})
+
+    assert (message.first_at, message.waiting, message.attempt) == (0, 0, 1)
+    assert DeadLetter("reason").headers(message, "queue")["gemhooks-dead-first-at"]

@@ -1,9 +1,11 @@
 """The life of one message in a worker's hands, without a broker."""
 
 import json
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -332,3 +334,42 @@ def test_a_handler_can_see_the_message_it_was_called_for() -> None:
     assert seen == [("hint", 2)]
     with pytest.raises(LookupError):
         current_message()
+
+
+class Unspeakable(Exception):
+    """Says nothing, not even when asked."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def mistaken(make: Callable[[], BaseException]) -> Callable[[events.BatchFailed], object]:
+    def handler(event: events.BatchFailed) -> None:
+        raise make()
+
+    return handler
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SystemExit(1),
+        Unspeakable,
+        lambda: Retry(ValueError("x")),  # type: ignore[arg-type]  # a slip of a user's
+        lambda: Retry("x", after="5m"),  # type: ignore[arg-type]  # idem
+        lambda: Retry("x", after=timedelta(minutes=5)),  # type: ignore[arg-type]  # idem
+        lambda: Retry("x", after=math.nan),
+        lambda: Retry("x", after=-1),
+    ],
+    ids=["exit", "no text", "error as reason", "text", "timedelta", "nan", "negative"],
+)
+@pytest.mark.parametrize("attempt", [1, 3])
+def test_whatever_a_handler_raises_the_message_is_settled_and_its_claim_released(
+    make: Callable[[], BaseException], attempt: int
+) -> None:
+    ledger = KeptLedger()
+
+    (settled,) = run(mistaken(make), KeptDelivery(message(attempt)), ledger)
+
+    assert ledger.calls == ["claim", "release"]
+    assert isinstance(settled, DeadLetter if attempt > len(SCHEDULE) else tuple)

@@ -9,6 +9,7 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry
 
+from gemhooks import events
 from gemhooks.errors import Gone, NotYet, PublishFailed, Refused, Retry
 from gemhooks.gemini import Gemini
 from gemhooks.metrics import ResultMetrics
@@ -340,6 +341,20 @@ def test_rows_become_messages_with_ids_of_their_own(tmp_path: Path) -> None:
         f"{ID}/batch.row/3",
         f"{ID}/batch.fetched",
     ]
+
+
+@pytest.mark.parametrize("depth", [50, 150, 400, 900])
+def test_every_row_that_is_told_can_be_read(tmp_path: Path, depth: int) -> None:
+    """A row may be deeper than an event may: it is named then, and not carried."""
+    row = b'{"key":"r1","response":{"candidates":[%s]}}' % (b"[" * depth + b"]" * depth)
+    it = bench(tmp_path, succeeded(), [row])
+    it = Bench(it.operations, it.files, it.results, publishes_rows=True)
+
+    it.fetcher.fetch(event("batch.succeeded", id=ID))
+
+    heard = [events.parse(each.body) for each in it.publisher.published]
+    (told,) = [each.data for each in heard if isinstance(each, events.BatchRow)]
+    assert (told.key, told.outcome, bool(told.row)) == ("r1", "ok", depth < 200)
 
 
 def test_a_broker_that_confirms_nothing_gets_no_more_than_it_can_hold(tmp_path: Path) -> None:

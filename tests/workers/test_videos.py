@@ -28,7 +28,7 @@ from tests.workers.fetching import (
     event,
 )
 from tests.workers.gemini import MemoryGemini
-from workers.videos import VideoFetcher
+from workers.videos import VideoFetcher, _of_interaction
 
 Json = dict[str, Any]
 NAME = "models/veo/operations/op1"
@@ -252,3 +252,10 @@ def test_what_is_known_of_a_video_lies_beside_it(it: Bench) -> None:
     stored = it.results.read("videos", "op1", "json")
     assert stored is not None
     assert orjson.loads(stored)["size"] == len(MP4)
+
+
+@pytest.mark.parametrize(
+    "steps", [5, True, {}, "x", [None], [{"type": "model_output", "content": 5}]]
+)
+def test_odd_steps_hold_no_video(steps: object) -> None:
+    assert list(_of_interaction({"steps": steps})) == []

@@ -57,10 +57,10 @@ def read(method: Basic.Deliver | Basic.GetOk, properties: BasicProperties, body:
     return messages.from_headers(
         headers_of(properties),
         body,
-        message_id=properties.message_id or "",
-        message_type=properties.type or _type_from(method),
+        message_id=_read(properties.message_id),
+        message_type=_read(properties.type) or _type_from(method),
         timestamp=properties.timestamp or 0,
-        content_type=properties.content_type or "application/octet-stream",
+        content_type=_read(properties.content_type) or "application/octet-stream",
     )
 
 
@@ -70,9 +70,15 @@ def headers_of(properties: BasicProperties) -> dict[str, str | int]:
     return {name: value for name, value in headers.items() if isinstance(value, (str, int))}
 
 
+def _read(value: object) -> str:
+    """A short text; pika gives the bytes of one that is no UTF-8, which AMQP does not forbid."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return text if isinstance(text, str) else ""
+
+
 def _type_from(method: Basic.Deliver | Basic.GetOk) -> str:
     """Publishers other than we may leave the type out; on our topic exchange the key tells it."""
-    return method.routing_key or "" if method.exchange == topology.EVENTS else ""
+    return _read(method.routing_key) if method.exchange == topology.EVENTS else ""
 
 
 def _fits(value: str | int) -> bool:

@@ -101,3 +101,12 @@ def test_what_cannot_be_registered_is_one_sentence_and_nothing_is(
 
     assert isinstance(ended.exception, Misconfigured)
     assert ledgers.jobs.list() == ()
+
+
+def test_what_others_said_does_not_drive_the_terminal(url: str, ledgers: Ledgers) -> None:
+    ledgers.jobs.record("batch", "a\x1b[2J", "failed", error_message="\x1b]0;x\x07 sorry")
+
+    for arguments in (["list"], ["show", "a\x1b[2J"]):
+        said = jobs(url, *arguments).stdout
+        assert "failed" in said
+        assert not {"\x1b", "\x07"} & set(said)

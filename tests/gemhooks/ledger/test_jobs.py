@@ -1,5 +1,6 @@
 """Jobs move on, results are found."""
 
+import hashlib
 from itertools import pairwise
 
 import pytest
@@ -97,3 +98,19 @@ def test_a_result_stored_again_is_one_result(ledgers: Ledgers) -> None:
     assert found == Result("video", "id", "file:///a.mp4", 2**40, found.stored_at)
     assert ledgers.results.list("video") == (found,)
     assert ledgers.results.list("batch") == ()
+
+
+LONG = "".join(hashlib.sha256(b"%d" % number).hexdigest() for number in range(200))
+
+
+@pytest.mark.parametrize("odd", [LONG, "\0", "\ud800", "é" * 300], ids=ascii)
+def test_any_id_type_or_state_can_be_recorded_and_found(ledgers: Ledgers, odd: str) -> None:
+    """A refusal would look like a database that is away, and the message come back for ever."""
+    ledgers.jobs.record("video", f"a{odd}", "generated", event_type="video.generated")
+    ledgers.jobs.record("video", f"b{odd}", odd[:200], event_type=f"video.{odd[:200]}")
+    ledgers.results.record("video", f"a{odd}", "file:///x", 1)
+
+    assert {job.id for job in ledgers.jobs.list()} == {
+        job.id for each in "ab" if (job := ledgers.jobs.get("video", each + odd))
+    }
+    assert len(ledgers.results.get("video", f"a{odd}")) == 1

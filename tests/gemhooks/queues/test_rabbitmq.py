@@ -487,3 +487,26 @@ def test_verifying_compares_arguments_where_the_management_api_is_known(
         publish(broker, event())
     finally:
         broker.close()
+
+
+def test_what_a_stranger_put_into_a_queue_is_settled_like_any_other(
+    broker: RabbitBroker, channel: BlockingChannel
+) -> None:
+    """No text of AMQP's needs to be UTF-8, and a header may be any number."""
+    received = consume(broker)
+    odd = pika.BasicProperties(
+        message_id=b"\xff\xfe",  # type: ignore[arg-type]  # pika takes bytes, as the wire does
+        type=b"\xe9",  # type: ignore[arg-type]  # idem
+        content_type=b"\xe9",  # type: ignore[arg-type]  # idem
+        headers={"gemhooks-first-at": 2**62, "gemhooks-waiting": 2**62, "gemhooks-attempt": 2**62},
+    )
+    channel.basic_publish("", ALL.name, b"odd", odd)
+    channel.basic_publish("", ALL.name, b"1")
+    channel.basic_publish("", ALL.name, b"2")
+
+    first, *others = [take(received) for _ in range(3)]
+    first.dead(DeadLetter("undecodable"))
+
+    assert first.message.id
+    assert len({each.message.key for each in (first, *others)}) == 3
+    assert look(channel, ALL.dead_letters)[1] == b"odd"
