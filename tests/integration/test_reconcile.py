@@ -55,7 +55,7 @@ def reported(ledgers: Ledgers) -> str | None:
 def test_whatever_gemini_answers_it_goes_on_and_tells_no_secret(
     gemini: ScriptedServer, settings: dict[str, str], ledgers: Ledgers, tmp_path: Path
 ) -> None:
-    gemini.answer(403, b'{"error":{"message":"' + KEY.encode() + b'"}}')  # to the list of batches
+    gemini.answer(403, b'{"error":{"message":"' + KEY.encode() + b'"}}')
     for body in NO_INTERACTION:
         gemini.answer(200, body.encode())
     gemini.answer(500, KEY.encode())
@@ -91,7 +91,8 @@ def test_a_gemini_that_never_answers_does_not_keep_it_from_ending(
     env = {**settings, "GEMHOOKS_GRACE": "0.2s", "GEMHOOKS_GEMINI_TIMEOUT": "60s"}
     with process("workers", "reconcile", log=tmp_path / "log", env=env) as reconciler:
         eventually(is_ready(int(settings["GEMHOOKS_ADMIN_PORT"])), why="it is ready")
-        eventually(lambda: len(gemini.seen) == len(gemini.script) + (hangs_at == "a job"))
+        # Others of the process ask, too: which answer hangs whom does not matter.
+        eventually(lambda: len(gemini.seen) > (hangs_at == "a job"), why="somebody hangs")
         reconciler.terminate()
 
         assert reconciler.wait(30) == 0
