@@ -10,7 +10,7 @@ COMPILE = .work/lock/bin/uv pip compile --universal --generate-hashes --no-heade
   --python-version 3.11 --all-extras -q pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: generated bench-batch bench-peers bench-receiver bench-worker help setup setup-dev demo up test crash-matrix check format lock chaos
+.PHONY: generated docs bench-batch bench-peers bench-receiver bench-worker help setup setup-dev demo up test crash-matrix check format lock chaos
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -46,9 +46,13 @@ generated: setup-dev ## Write anew what is made from code: dashboards, docs/refe
 	@$(BIN)/python -m deploy.grafana.generate
 	@$(BIN)/python -m deploy.kubernetes.rules
 	@$(BIN)/python -m deploy.reference
+	@$(BIN)/python -m handbook
 
 crash-matrix: setup-dev ## Kill a worker at every step of a function call, on SQLite and PostgreSQL
 	@GEMHOOKS_TEST_CRASHES=all $(BIN)/python -m pytest tests/workers/crashes --timeout 900 $(ARGS)
+
+chaos: setup-dev ## The whole system under load, hurt in every way we know, and counted (SECONDS=600 SEED=7)
+	@$(BIN)/python -m tests.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 .PHONY: test-rabbitmq4 test-cluster
 test-rabbitmq4: setup-dev ## Run the tests of queues on RabbitMQ 4.0, Debian 13's, in a folder of the project (root)
@@ -64,6 +68,9 @@ check: setup-dev ## Format, lint, types and import directions
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+docs: generated ## Write docs/reference/ from the code, then build the pages in site/, every link checked
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 format: setup-dev ## Format the code and mend what ruff can mend
 	$(BIN)/ruff format .

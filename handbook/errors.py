@@ -1,0 +1,202 @@
+"""Every sentence that a person can be told, found in the source, and what to do about it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gemhooks import errors
+
+ROOT = Path(__file__).parents[1]
+TOLD = {"Misconfigured": 2, "Unavailable": 1}  # the exit code that goes with it
+# What a module of the user's own raises while it is loaded becomes Misconfigured.
+LOADED = {"TypeError": 2, "ValueError": 2}
+LOADING = ("gemhooks/consumers.py", "gemhooks/handlers.py")
+CODES = TOLD | LOADED
+
+# What to do, by the file that tells: the first prefix that fits counts.
+ADVICE = {
+    "gemhooks/admin.py": (
+        "Ports",
+        "Another process listens there: give this one another `GEMHOOKS_ADMIN_PORT` (0 is none).",
+    ),
+    "gemhooks/cli/batches": (
+        "Batches",
+        "Wait for the event, or look the job up: `gemhooks jobs add ID`.",
+    ),
+    "gemhooks/cli/calls": (
+        "Function calls",
+        "`gemhooks calls list` shows which calls wait, and why.",
+    ),
+    "gemhooks/cli/children": (
+        "Starting the parts",
+        "Run it from a clone or from the image. The line of the part that ended says what it lacks.",
+    ),
+    "gemhooks/cli/demo": (
+        "The demo",
+        "Run it again; a very busy machine may need more than a minute.",
+    ),
+    "gemhooks/cli/dlq": (
+        "Dead letters",
+        "`gemhooks dlq list` shows the ids, types and reasons there are.",
+    ),
+    "gemhooks/cli/jobs": ("Jobs", "`gemhooks jobs list` shows what is known."),
+    "gemhooks/cli/listen": (
+        "Listening",
+        "Look at the URL; from RabbitMQ the events come once the receiver has made its exchanges.",
+    ),
+    "gemhooks/cli/results": ("Results", "`gemhooks results list` shows what is stored."),
+    "gemhooks/consumers": (
+        "Consumers",
+        "Give each queue one handler an event, and one set of rules.",
+    ),
+    "gemhooks/handlers": ("Handlers", "The sentence begins with the handler's file and line."),
+    "gemhooks/cli/run": (
+        "Consumers",
+        "The sentence names the line of the handler: its argument must be the event's class.",
+    ),
+    "gemhooks/cli/simulate": (
+        "The simulator",
+        "`pip install 'gemhooks[simulator]'`; another `--port`.",
+    ),
+    "gemhooks/cli/trigger": (
+        "Sending by hand",
+        "Start the receiver; set the same `GEMINI_WEBHOOK_SECRET` for both.",
+    ),
+    "gemhooks/cli/waking": (
+        "Waking workers",
+        "It is recorded; say it again once the broker is back.",
+    ),
+    "gemhooks/cli/webhook": ("Webhooks", "Add the option that the sentence names."),
+    "gemhooks/cli/writing": ("Writing files", "Choose a place that this user may write to."),
+    "gemhooks/cli": ("Commands", "Do what the sentence says; `--help` shows the options."),
+    "gemhooks/doctor": (
+        "The doctor",
+        "It goes on with its other checks, and says what to do at each.",
+    ),
+    "gemhooks/functions": ("Functions", "Give the function a name of its own in its module."),
+    "gemhooks/gemini": ("Gemini", "Set `GEMINI_API_KEY`; `pip install 'gemhooks[gemini]'`."),
+    "gemhooks/keys": ("Secrets", "Copy the whole secret again, `whsec_` included, or rotate it."),
+    "gemhooks/signing": (
+        "Secrets",
+        "Copy the whole secret again, `whsec_` included, or rotate it.",
+    ),
+    "gemhooks/ledger": (
+        "The database",
+        "Look at `GEMHOOKS_DATABASE_URL`; after an upgrade, restart every process with one release.",
+    ),
+    "gemhooks/loading": ("Modules", "Start it from the folder of the module: `module:name`."),
+    "gemhooks/queues/sqlite": (
+        "The queue in a file",
+        "Look at `GEMHOOKS_BROKER_URL` and at the folder's rights.",
+    ),
+    "gemhooks/queues": (
+        "RabbitMQ",
+        "`gemhooks doctor` tells more. What is away is waited for by receiver and workers; a refused"
+        " queue differs from what we declare: delete it when it is empty, or mend its arguments.",
+    ),
+    "gemhooks/results": (
+        "Results",
+        "Look at `GEMHOOKS_RESULTS_URL`; a bucket needs its fsspec driver (`s3fs`, `gcsfs`).",
+    ),
+    "gemhooks/settings": (
+        "Settings",
+        "See the [settings](settings.md): each name, form and default.",
+    ),
+    "gemhooks/simulator": (
+        "Scenario files",
+        "See [the simulator](../simulator.md#scenario-files).",
+    ),
+    "gemhooks/webhooks": ("Webhooks", "See [Gemini webhooks](../webhooks.md)."),
+    "receiver": ("The receiver", "See [the receiver's settings](../receiver.md#settings)."),
+    "workers": ("Workers", "`gemhooks workers` and `gemhooks reconcile` need no arguments."),
+}
+
+
+@dataclass(frozen=True, order=True)
+class Told:
+    """One sentence, what varies in it in angle brackets, and the file that says it."""
+
+    file: str
+    kind: str
+    sentence: str
+
+    @property
+    def advice(self) -> tuple[str, str]:
+        """Title and text; LookupError where nobody has written any."""
+        for prefix, advice in ADVICE.items():
+            if self.file.startswith(prefix):
+                return advice
+        raise LookupError(f"{self.file} tells people something: add it to handbook/errors.py")
+
+
+def page() -> str:
+    return f"""# Errors
+
+Every command ends with one sentence on stderr: with code 2 where a person must change something
+(starting again does not help), with 1 where it may go well the next time. No traceback, no secret.
+
+## What becomes of an error
+
+```
+{_tree()}
+```
+
+For handlers: [writing consumers](../consumers.md). What the receiver answers: [its
+table](../receiver.md#answers). Why dead letters are dead: `gemhooks dlq list`.
+
+{_sections()}"""
+
+
+def _tree() -> str:
+    return (errors.__doc__ or "").partition("\n\n")[2].strip()
+
+
+def _sections() -> str:
+    by_advice: dict[tuple[str, str], list[Told]] = {}
+    for told in sentences():
+        by_advice.setdefault(told.advice, []).append(told)
+    return "\n".join(
+        f"## {title}\n\n{text}\n\n" + _table(found)
+        for (title, text), found in sorted(by_advice.items())
+    )
+
+
+def _table(found: list[Told]) -> str:
+    rows = dict.fromkeys(f"| `{each.sentence}` | {CODES[each.kind]} |\n" for each in found)
+    return "| the sentence | code |\n| --- | --- |\n" + "".join(rows)
+
+
+def sentences() -> list[Told]:
+    files = (
+        path for name in ("gemhooks", "receiver", "workers") for path in (ROOT / name).rglob("*.py")
+    )
+    return sorted({told for path in files for told in _told_by(path)})
+
+
+def _told_by(path: Path) -> Iterator[Told]:
+    file = str(path.relative_to(ROOT))
+    names = CODES if file in LOADING else TOLD
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+            for argument in node.args[:1]:
+                sentence = _template(argument)
+                if " " in re.sub("<[^>]*>", "", sentence).strip():  # more than what varies
+                    yield Told(file, node.func.id, sentence)
+
+
+def _template(node: ast.expr) -> str:
+    """The text, with the last word of each expression for what varies."""
+    if isinstance(node, ast.Constant):
+        return str(node.value).replace("|", "/").replace("`", "")
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_template(part) for part in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return f"<{_word(node.value)}>"
+    return ""
+
+
+def _word(node: ast.expr) -> str:
+    words = re.findall(r"[A-Za-z]+", ast.unparse(node).rpartition("(")[2]) or ["..."]
+    return str(words[-1])
