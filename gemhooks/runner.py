@@ -31,7 +31,9 @@ from gemhooks.metrics import WorkerMetrics
 log = structlog.get_logger()
 
 JITTER = 0.2  # of the delay; retries of a burst must not come back as one
-MOST_STARTS = 3  # a redelivered message that was begun so often kills its process
+# A redelivered message that was begun so often kills its process. With 3, somebody else's kill -9
+# every few seconds made innocent ones look like it (seen in a chaos run).
+MOST_STARTS = 5
 SUSPECT = 2  # starts; from here on it runs alone, so that no neighbour is blamed for it
 BUSY_DELAY = 5.0  # seconds until a copy asks again whether the other one is done
 AWAY_DELAY = 5.0  # seconds until a message asks again whether what was away is back

@@ -16,7 +16,7 @@ from gemhooks.errors import LedgerUnavailable, PublishFailed
 from gemhooks.ledger import NullLedger
 from gemhooks.messages import Claim, Claimed, DeadLetter, Ledger, Message, Publisher, Source
 from gemhooks.metrics import WorkerMetrics
-from gemhooks.runner import SUSPECT, Runner
+from gemhooks.runner import MOST_STARTS, SUSPECT, Runner
 from gemhooks.testing import MemoryPublisher
 
 SCHEDULE = (5.0, 30.0)
@@ -238,7 +238,7 @@ def test_a_handler_can_publish_and_knows_that_it_was_confirmed() -> None:
 
 def test_a_message_that_kills_its_process_is_given_up() -> None:
     ran: list[object] = []
-    ledger = KeptLedger(Claimed(Claim.GRANTED, starts=4))
+    ledger = KeptLedger(Claimed(Claim.GRANTED, starts=MOST_STARTS + 1))
 
     (letter,) = run(ran.append, KeptDelivery(message(), redelivered=True), ledger)
 

@@ -400,18 +400,6 @@ def test_a_consumer_whose_queue_is_deleted_declares_it_again(
     eventually(lambda: arrives(broker, received))
 
 
-def test_a_consumer_is_ready_only_while_it_consumes(
-    crash_broker: RabbitBroker, own_node: RabbitNode
-) -> None:
-    subscriber = crash_broker.consume(ALL.name, lambda _: None, prefetch=1)
-    eventually(lambda: subscriber.is_consuming)
-    own_node.stop()
-    eventually(lambda: not subscriber.is_consuming)
-    assert crash_broker.is_alive()
-    own_node.start()
-    eventually(lambda: subscriber.is_consuming)
-
-
 def test_a_broker_whose_thread_died_says_so(amqp_url: str) -> None:
     broker = RabbitBroker(amqp_url)
     eventually(broker.is_ready)
@@ -439,8 +427,7 @@ def test_a_handler_longer_than_the_heartbeat_keeps_its_connection(amqp_url: str)
 def test_what_is_acknowledged_too_late_comes_again_and_so_does_the_rest(
     crash_broker: RabbitBroker, own_node: RabbitNode
 ) -> None:
-    for name, value in (("consumer_timeout", 1000), ("channel_tick_interval", 300)):
-        own_node.ctl("eval", f"application:set_env(rabbit, {name}, {value}).")
+    set_acknowledgement_timeout(own_node, milliseconds=1000, looked_at_every=300)
     try:
         received = consume(crash_broker)
         publish(crash_broker, event(1))
@@ -452,7 +439,17 @@ def test_what_is_acknowledged_too_late_comes_again_and_so_does_the_rest(
         publish(crash_broker, event(2))
         assert take(received).message.id == "msg_2"
     finally:
-        own_node.restart()
+        set_acknowledgement_timeout(own_node, milliseconds=1_800_000, looked_at_every=60_000)
+
+
+def set_acknowledgement_timeout(
+    node: RabbitNode, *, milliseconds: int, looked_at_every: int
+) -> None:
+    node.ctl(
+        "eval",
+        f"application:set_env(rabbit, consumer_timeout, {milliseconds}),"
+        f" application:set_env(rabbit, channel_tick_interval, {looked_at_every}).",
+    )
 
 
 def test_verifying_declares_nothing_and_names_what_is_missing(
