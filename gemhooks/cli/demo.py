@@ -123,6 +123,7 @@ def environment(this: Demo, gemini_url: str, secret: str) -> dict[str, str]:
         "GEMINI_WEBHOOK_SECRET": secret,
         "GEMHOOKS_HOST": "127.0.0.1",
         "GEMHOOKS_PORT": str(this.port),
+        "GEMHOOKS_GRACE": "35s",  # longer than the functions may take
         "GEMHOOKS_LOG_FORMAT": "json",
         "GEMHOOKS_LOG_LEVEL": "info",
         "PYTHONUNBUFFERED": "1",
