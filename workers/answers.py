@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from gemhooks.events import is_too_deep
+
 LONGEST_TEXT = 64 * 1024  # bytes of UTF-8; the whole lies in the results store
 LONGEST_MESSAGE = 300  # characters
 
@@ -41,7 +43,9 @@ def user_metadata(interaction: dict[str, Any]) -> dict[str, Any]:
     """What the webhook_config of the create call carried; Gemini echoes it."""
     config = interaction.get("webhook_config")
     metadata = config.get("user_metadata") if isinstance(config, dict) else None
-    return metadata if isinstance(metadata, dict) else {}
+    if not isinstance(metadata, dict) or is_too_deep({"data": {"user_metadata": metadata}}):
+        return {}  # no message of ours could carry it
+    return metadata
 
 
 def objects(items: Any) -> Iterator[dict[str, Any]]:

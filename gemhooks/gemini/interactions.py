@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 
 from gemhooks.errors import AnswerLost, NotYet, Refused
+from gemhooks.events import bare_id
 from gemhooks.gemini.client import Connection, segment
 from gemhooks.gemini.errors import MALFORMED
 
@@ -30,13 +31,14 @@ class Interactions:
 
         Raises NotYet("not_found") for a 404, Retry where another attempt may help, else Refused.
         """
-        name = segment(interaction_id)
+        bare = bare_id(interaction_id)  # the client would send a prefix as a part of the id
+        name = segment(bare)
         raw = self._connection.call(
             lambda client, timeout: client.interactions.with_streaming_response.get(
                 name, stream=False, timeout=timeout
             )
         )
-        return _interaction(raw, expected=interaction_id)
+        return _interaction(raw, expected=bare)
 
     def create(self, **wanted: Any) -> FetchedInteraction:
         """Start an interaction; sent once, whatever happens.
@@ -61,6 +63,6 @@ def _interaction(raw: bytes, *, expected: str | None = None) -> FetchedInteracti
     except (orjson.JSONDecodeError, RecursionError):
         raise AnswerLost(MALFORMED) from None
     found = parsed.get("id") if isinstance(parsed, dict) else None
-    if not isinstance(found, str) or not found or found != (expected or found):
+    if not isinstance(found, str) or not found or bare_id(found) != (expected or bare_id(found)):
         raise AnswerLost(MALFORMED)
     return FetchedInteraction(found, raw, parsed)

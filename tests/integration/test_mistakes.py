@@ -3,10 +3,15 @@
 import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import pika
 import pytest
 
+from gemhooks import topology
+from gemhooks.entry import MISCONFIGURED
 from tests.integration.processes import ROOT, clean_env, command, free_port
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -129,3 +134,32 @@ def test_the_receiver_imports_neither_the_sdk_nor_the_database_nor_the_command_l
     )
 
     assert ended.stdout.strip() == "[]", ended.stderr
+
+
+def test_a2_07_a_queue_with_other_arguments_is_one_sentence_and_keeps_its_messages(
+    amqp_url: str, tmp_path: Path
+) -> None:
+    name = topology.INTERACTIONS.name
+    with closing(pika.BlockingConnection(pika.URLParameters(amqp_url))) as connection:
+        channel = connection.channel()
+        channel.queue_declare(name, durable=True)
+        for _ in range(100):
+            channel.basic_publish("", name, b"{}", pika.BasicProperties(delivery_mode=2))
+
+        ended = command("workers", env=embedded(tmp_path, GEMHOOKS_BROKER_URL=amqp_url))
+
+        assert_one_sentence(ended, name, "x-queue-type")
+        assert ended.returncode == MISCONFIGURED
+        assert channel.queue_declare(name, passive=True).method.message_count == 100
+
+
+def test_a2_17_a_wrong_password_or_vhost_is_no_broker_that_is_away(
+    amqp_url: str, tmp_path: Path
+) -> None:
+    right = urlsplit(amqp_url)
+    wrong = right._replace(netloc=f"guest:hush@{right.hostname}:{right.port}").geturl()
+    for url, word in ((wrong, "password"), (right._replace(path="/nowhere").geturl(), "host")):
+        ended = command("gemhooks", "dlq", "list", env=embedded(tmp_path, GEMHOOKS_BROKER_URL=url))
+
+        assert_one_sentence(ended, word)
+        assert "hush" not in ended.stdout + ended.stderr
