@@ -178,6 +178,17 @@ def test_metadata_of_the_interaction_outranks_that_of_the_event(tmp_path: Path) 
     assert it.fetched().data.user_metadata == {"job": "8"}
 
 
+def test_metadata_that_no_message_could_carry_is_left_out(tmp_path: Path) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(300):
+        deep = {"deeper": deep}
+    it = bench(tmp_path, interaction(webhook_config={"user_metadata": deep}))
+
+    it.fetcher.fetch(completed(user_metadata={"job": "7"}))
+
+    assert it.fetched().data.user_metadata == {"job": "7"}
+
+
 @pytest.mark.parametrize("status", ["in_progress", "queued"])
 def test_an_unfinished_interaction_is_waited_for_and_nothing_is_recorded(
     tmp_path: Path, status: str

@@ -45,6 +45,7 @@ def test_an_interaction_comes_with_the_very_bytes_that_were_sent(
         ("a#b", "a%23b"),
         ("a%2Fb", "a%252Fb"),
         ("ü /", "%C3%BC%20%2F"),
+        ("interactions/v1_x", "v1_x"),
     ],
 )
 def test_any_id_reaches_the_server_as_one_segment_of_the_path(
@@ -52,8 +53,9 @@ def test_any_id_reaches_the_server_as_one_segment_of_the_path(
 ) -> None:
     server.answer(200, json.dumps({"id": wanted}).encode())
 
-    assert gemini.interactions.get(wanted).id == wanted
+    fetched = gemini.interactions.get(wanted)
 
+    assert fetched.id == wanted
     path = server.seen[0][1].partition("?")[0]
     assert path.endswith(f"/interactions/{segment}")
 
