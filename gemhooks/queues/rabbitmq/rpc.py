@@ -8,10 +8,13 @@ from pika.adapters.asyncio_connection import AsyncioConnection
 from pika.channel import Channel
 from pika.connection import Parameters
 
+from gemhooks.queues.rabbitmq import decoding
+
 Closed = Callable[[BaseException], None]
 
 
 async def connect(parameters: Parameters, *, timeout: float, on_close: Closed) -> AsyncioConnection:  # noqa: ASYNC109
+    decoding.tolerate()
     loop = asyncio.get_running_loop()
     opened: asyncio.Future[AsyncioConnection] = loop.create_future()
     connection = AsyncioConnection(

@@ -5,13 +5,16 @@ import contextlib
 import queue
 import re
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import pika
 import pytest
+from pika import data
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 from structlog.testing import capture_logs
@@ -19,7 +22,7 @@ from structlog.testing import capture_logs
 from gemhooks import topology
 from gemhooks.errors import GemhooksError, Misconfigured, PublishFailed, Unavailable
 from gemhooks.messages import DeadLetter, Message
-from gemhooks.queues.rabbitmq import RabbitBroker
+from gemhooks.queues.rabbitmq import RabbitBroker, decoding
 from tests.gemhooks.queues.helpers import (
     ALL,
     PATIENCE,
@@ -507,3 +510,36 @@ def test_what_a_stranger_put_into_a_queue_is_settled_like_any_other(
     assert first.message.id
     assert len({each.message.key for each in (first, *others)}) == 3
     assert look(channel, ALL.dead_letters)[1] == b"odd"
+
+
+class FarFuture(datetime):
+    """A time in a header as those write it who take milliseconds for seconds."""
+
+    def utctimetuple(self) -> time.struct_time:
+        return time.struct_time((9999, 1, 1, 10**9, 0, 0, 0, 1, 0))
+
+
+def test_a_time_that_pika_cannot_decode_holds_up_no_queue(
+    broker: RabbitBroker, channel: BlockingChannel
+) -> None:
+    received = consume(broker)
+    headers: dict[str, Any] = {"when": FarFuture(2020, 1, 1), "gemhooks-attempt": 2}
+    channel.basic_publish("", ALL.name, b"odd", pika.BasicProperties(headers=headers))
+    publish(broker, event())
+
+    odd, good = take(received), take(received)
+
+    assert (odd.message.body, odd.message.attempt, odd.redelivered) == (b"odd", 2, False)
+    assert good.message.id == "msg_1"
+
+
+def test_headers_nested_without_end_cost_no_connection() -> None:
+    table = struct.pack(">I", 0)
+    for _ in range(5000):
+        table = struct.pack(">I", len(table) + 3) + b"\x01tF" + table
+    headers = struct.pack(">I", len(table) + 7) + b"\x01tF" + table + b"\x01nt\x01"
+
+    decoding.tolerate()
+    decoded, end = data.decode_table(headers, 0)
+
+    assert (decoded["n"], end) == (True, len(headers))
