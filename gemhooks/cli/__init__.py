@@ -16,6 +16,7 @@ from gemhooks.cli import (
     health,
     interactions,
     jobs,
+    listen,
     results,
     run,
     simulate,
@@ -55,6 +56,7 @@ app.command("workers")(run.workers)
 app.command("reconcile")(run.reconcile)
 app.command("consume")(run.consume)
 app.command("simulate")(simulate.simulate)
+app.command("listen")(listen.listen)
 app.command("trigger")(trigger.trigger)
 app.add_typer(batches.app, name="batches")
 app.add_typer(calls.app, name="calls")

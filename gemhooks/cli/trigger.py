@@ -1,76 +1,112 @@
-"""``gemhooks trigger``: send one signed event, as Gemini would."""
+"""``gemhooks trigger``: send signed events, as Gemini would."""
 
 import time
-import urllib.error
-import urllib.request
 import uuid
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import orjson
 import typer
 
-from gemhooks import signing
+from gemhooks.cli import sending
 from gemhooks.errors import Misconfigured, Unavailable
 from gemhooks.events import BY_TYPE
-from gemhooks.settings import Settings
+from gemhooks.signing import Scheme
+from gemhooks.testing import factories
 
-TIMEOUT = 15.0  # seconds
+PATIENCE = 20.0  # seconds until the simulator has sent what it was asked to
+SECRET = "GEMINI_WEBHOOK_SECRET"  # noqa: S105 - the name of the variable
+
+
+@dataclass(frozen=True)
+class Sent:
+    id: str
+    status: int | None  # None: no answer
+
+    @property
+    def is_taken(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300  # noqa: PLR2004 - any 2xx
 
 
 def trigger(
     event: Annotated[str, typer.Argument(help="its type, for instance interaction.completed")],
+    *,
     to: Annotated[str, typer.Option(help="the receiver's URL")] = (
         "http://127.0.0.1:8080/webhooks/gemini"
     ),
     resource_id: Annotated[str, typer.Option("--id", help="of the interaction, batch ...")] = "",
+    metadata: Annotated[
+        list[str] | None, typer.Option(help="name=value in its user_metadata; repeatable")
+    ] = None,
+    variant: Annotated[
+        str, typer.Option(help=f"where the id stands: {', '.join(factories.VARIANTS)}")
+    ] = factories.VARIANTS[0],
+    count: Annotated[int, typer.Option(min=1, max=100_000, help="so many, an id each")] = 1,
+    scheme: Annotated[
+        Scheme, typer.Option(help="v1a and jwt are signed and sent by the simulator")
+    ] = Scheme.V1,
+    simulator: Annotated[str, typer.Option(help="its URL")] = "http://127.0.0.1:8787",
     secret: Annotated[
-        str,
-        typer.Option(help="whsec_...; better in the environment", envvar="GEMINI_WEBHOOK_SECRET"),
+        str, typer.Option(help="whsec_...; better in the environment", envvar=SECRET)
     ] = "",
 ) -> None:
     """Send a signed EVENT to a receiver and say what it answered."""
-    secret = secret or Settings.from_env().webhook_secret.get_secret_value()
-    if not secret:
-        raise Misconfigured("set GEMINI_WEBHOOK_SECRET, so that the event can be signed.")
-    key = signing.decode_secret(secret.replace(",", " ").split()[0])
-    webhook_id = f"msg_{uuid.uuid4()}"
-    body = orjson.dumps(payload(event, resource_id or f"triggered_{uuid.uuid4().hex}"))
-    status = post(to, body, headers(webhook_id, body, key))
-    typer.echo(f"{webhook_id} {event} answered {status}")
-    raise typer.Exit(0 if 200 <= status < 300 else 1)  # noqa: PLR2004 - any 2xx
-
-
-def payload(event: str, resource_id: str) -> dict[str, Any]:
-    """A documented body of that type; an unknown type is sent too, since Gemini may."""
     if event not in BY_TYPE:
         typer.echo(f"note: {event} is not a documented type.", err=True)
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    data: dict[str, Any] = {"id": resource_id}
-    if event.endswith(".failed"):
-        data |= {"error_code": 13, "error_message": "triggered by hand"}
-    return {"type": event, "version": "v1", "timestamp": now, "data": data}
+    sending.check(to)
+    key = sending.key_of(secret) if scheme is Scheme.V1 else None
+    taken = 0
+    for _ in range(count):
+        body = made(event, resource_id, metadata or [], variant)
+        sent = send(to, body, key) if key else send_through(simulator, to, body, scheme)
+        taken += sent.is_taken
+        typer.echo(f"{sent.id} {event} answered {sent.status or 'nothing'}")
+    raise typer.Exit(0 if taken == count else 1)
 
 
-def headers(webhook_id: str, body: bytes, key: bytes) -> dict[str, str]:
-    now = str(int(time.time()))
-    return {
-        "content-type": "application/json",
-        "webhook-id": webhook_id,
-        "webhook-timestamp": now,
-        "webhook-signature": signing.sign_v1(webhook_id, now, body, key),
-    }
-
-
-def post(url: str, body: bytes, given: dict[str, str]) -> int:
-    if not url.startswith(("http://", "https://")):
-        raise Misconfigured(f"{url} is not an http or https URL.")
-    request = urllib.request.Request(url, body, given, method="POST")  # noqa: S310 - checked above
+def made(event: str, resource_id: str, metadata: list[str], variant: str) -> bytes:
+    """A body with what the guide puts into that type; an unknown type is sent, too."""
+    pairs = dict(_pair(text) for text in metadata)
+    name = resource_id or f"triggered_{uuid.uuid4().hex}"
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        error.close()
-        return error.code
-    except OSError as error:
-        raise Unavailable(f"nothing answers at {url}: {error}.") from None
+        return factories.body(event, id=name, user_metadata=pairs or None, variant=variant)
+    except ValueError as error:
+        raise Misconfigured(f"--variant {error}.") from None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise Misconfigured(f"--metadata {text} is no name=value.")
+    return name, value
+
+
+def send(url: str, body: bytes, key: bytes) -> Sent:
+    webhook_id = f"msg_{uuid.uuid4()}"
+    return Sent(webhook_id, sending.post(url, body, sending.headers(webhook_id, body, key)))
+
+
+def send_through(simulator: str, url: str, body: bytes, scheme: Scheme) -> Sent:
+    """Let the simulator sign with the keys that it publishes, and send."""
+    wanted = {"event": orjson.loads(body), "uris": [url], "scheme": scheme.value}
+    status, answer = sending.ask(
+        f"{simulator}/control/events", orjson.dumps(wanted), {"content-type": "application/json"}
+    )
+    if status != 200:  # noqa: PLR2004 - HTTP's OK
+        raise Misconfigured(f"{simulator} is no simulator of this release: it answers {status}.")
+    (webhook_id,) = orjson.loads(answer)["ids"]
+    return Sent(webhook_id, _status_of(simulator, webhook_id))
+
+
+def _status_of(simulator: str, webhook_id: str) -> int | None:
+    """What the first attempt was answered."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        _, answer = sending.ask(f"{simulator}/control/deliveries")
+        attempts: list[dict[str, Any]] = orjson.loads(answer)["deliveries"]
+        for attempt in reversed(attempts):
+            if attempt["id"] == webhook_id:
+                status: int | None = attempt["status"]
+                return status
+        time.sleep(0.05)
+    raise Unavailable(f"{simulator} has sent nothing within {PATIENCE:g} s.")

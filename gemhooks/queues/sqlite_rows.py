@@ -38,6 +38,8 @@ SCHEMA = (
 )
 IS_READY = "queue = ? AND owner IS NULL AND available_at IS NULL"
 IS_DUE = "queue = ? AND available_at IS NOT NULL AND available_at <= ?"
+LISTENER = "gemhooks.listen."  # begins the name of a temporary queue; its owner's ends it
+LISTENER_TTL = 3600.0  # seconds
 GROUP = 1000  # due rows made ready at once; more would hold the lock for too long
 
 
@@ -285,6 +287,22 @@ def age_out(db: sqlite3.Connection) -> None:
         f"DELETE FROM messages WHERE id IN ({oldest} ORDER BY id DESC LIMIT -1 OFFSET ?)",
         (topology.UNROUTED, topology.UNROUTED_MAX_LENGTH),
     )
+    db.execute(  # of listeners that were killed
+        "DELETE FROM messages WHERE queue GLOB ? AND enqueued_at < ?",
+        (f"{LISTENER}*", time.time() - LISTENER_TTL),
+    )
+
+
+def listeners(db: sqlite3.Connection) -> list[str]:
+    """The temporary queues, of the living and of the dead."""
+    found = db.execute("SELECT DISTINCT queue FROM bindings WHERE queue GLOB ?", (f"{LISTENER}*",))
+    return [queue for (queue,) in found]
+
+
+def forget(db: sqlite3.Connection, queue: str) -> None:
+    """A temporary queue and what is in it."""
+    db.execute("DELETE FROM bindings WHERE queue = ?", (queue,))
+    db.execute("DELETE FROM messages WHERE queue = ?", (queue,))
 
 
 def properties_of(message: Message, headers: Headers | None = None) -> str:

@@ -24,12 +24,13 @@ JWKS_SECONDS = 3600
 
 
 class Emission(BaseModel):
-    """An event of any type and data, sent *count* times with an id each."""
+    """An event of any type and data, or a whole *event*, sent *count* times with an id each."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    type: str
-    data: Mapping[str, Any]
+    type: str = ""
+    data: Mapping[str, Any] = {}
+    event: Mapping[str, Any] | None = None
     webhook_id: str | None = None
     uris: tuple[str, ...] = ()
     scheme: Scheme = Scheme.V1  # of what goes to *uris*
@@ -88,8 +89,9 @@ class ControlRoutes:
     def emit(self) -> dict[str, Any]:
         asked = Emission.model_validate(request.get_json())
         targets = self._targets(asked)
-        event = envelope(asked.type, asked.data)
-        ids = [self._deliveries.send(asked.type, event, targets) for _ in range(asked.count)]
+        event = asked.event or envelope(asked.type, asked.data)
+        kind = str(event.get("type", ""))
+        ids = [self._deliveries.send(kind, event, targets) for _ in range(asked.count)]
         return {"ids": ids}
 
     def get_faults(self) -> dict[str, Any]:

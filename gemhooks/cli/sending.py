@@ -1,0 +1,56 @@
+"""Signed requests of our own, as Gemini would make them."""
+
+import time
+import urllib.error
+import urllib.request
+
+from gemhooks import signing
+from gemhooks.errors import Misconfigured, Unavailable
+from gemhooks.settings import Settings
+
+TIMEOUT = 15.0  # seconds
+
+
+def key_of(secret: str = "") -> bytes:
+    """The key in *secret*, or in the first of the settings' secrets; Misconfigured without one."""
+    secret = secret or Settings.from_env().webhook_secret.get_secret_value()
+    if not secret:
+        raise Misconfigured("set GEMINI_WEBHOOK_SECRET, so that the event can be signed.")
+    return signing.decode_secret(secret.replace(",", " ").split()[0])
+
+
+def headers(webhook_id: str, body: bytes, key: bytes) -> dict[str, str]:
+    now = str(int(time.time()))
+    return {
+        "content-type": "application/json",
+        "webhook-id": webhook_id,
+        "webhook-timestamp": now,
+        "webhook-signature": signing.sign_v1(webhook_id, now, body, key),
+    }
+
+
+def check(url: str) -> str:
+    """*url* itself; Misconfigured for what nothing can be posted to."""
+    if not url.startswith(("http://", "https://")):
+        raise Misconfigured(f"{url} is not an http or https URL.")
+    return url
+
+
+def post(url: str, body: bytes, given: dict[str, str]) -> int:
+    """The status that *url* answers; Unavailable where nothing does."""
+    return ask(url, body, given)[0]
+
+
+def ask(
+    url: str, body: bytes | None = None, given: dict[str, str] | None = None
+) -> tuple[int, bytes]:
+    """Status and body of a POST, or of a GET where there is no *body*."""
+    request = urllib.request.Request(check(url), body, given or {})  # noqa: S310 - checked
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - checked
+            return int(answer.status), answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+    except OSError as error:
+        raise Unavailable(f"nothing answers at {url}: {error}.") from None

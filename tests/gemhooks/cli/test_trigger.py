@@ -1,0 +1,118 @@
+"""What is sent by hand is what Gemini would send: signed, in any type, variant and scheme."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from gemhooks import events
+from gemhooks.cli import app
+from gemhooks.queues.sqlite import SqliteBroker
+from gemhooks.simulator import Simulator
+from gemhooks.testing import VARIANTS
+from tests.integration.processes import eventually, free_port, is_ready, process
+
+SECRET = "whsec_" + "A" * 43 + "="
+TOKEN = "0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def gemini() -> Iterator[Simulator]:
+    with Simulator() as simulator:
+        yield simulator
+
+
+@pytest.fixture(scope="module")
+def queue(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"sqlite:///{tmp_path_factory.mktemp('queue')}/queue.db"
+
+
+@pytest.fixture(scope="module")
+def receiver(
+    gemini: Simulator, queue: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A real receiver, for all three schemes."""
+    port, admin = free_port(), free_port()
+    url = f"http://127.0.0.1:{port}/webhooks/gemini"
+    env = {
+        "GEMHOOKS_BROKER_URL": queue,
+        "GEMHOOKS_PORT": str(port),
+        "GEMHOOKS_ADMIN_PORT": str(admin),
+        "GEMINI_WEBHOOK_SECRET": SECRET,
+        "GEMHOOKS_SCHEMES": "v1 v1a jwt",
+        "GEMHOOKS_PATH_TOKENS": TOKEN,
+        "GEMHOOKS_JWKS_URL": gemini.jwks_url,
+        "GEMHOOKS_JWT_AUDIENCE": f"{url}/{TOKEN}",
+    }
+    with process("receiver", log=tmp_path_factory.mktemp("log") / "log", env=env):
+        eventually(is_ready(admin), why="the receiver is ready")
+        yield url
+
+
+def trigger(*arguments: str, secret: str = SECRET) -> Result:
+    return CliRunner().invoke(app, ["trigger", *arguments], env={"GEMINI_WEBHOOK_SECRET": secret})
+
+
+def newest(queue: str, name: str) -> events.Event:
+    broker = SqliteBroker(queue)
+    try:
+        message, _headers = broker.browse(name)[-1]
+        return events.parse(message.body)
+    finally:
+        broker.close()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_variant_is_sent_with_its_metadata(receiver: str, queue: str, variant: str) -> None:
+    options = ("--id", f"b-{variant}", "--variant", variant, "--metadata", "team=a=b")
+    result = trigger("batch.failed", "--to", receiver, *options)
+
+    assert result.exit_code == 0, result.output
+    assert newest(queue, "gemhooks.batches").data.id == f"b-{variant}"
+    assert newest(queue, "gemhooks.batches").data.user_metadata == {"team": "a=b"}
+
+
+@pytest.mark.parametrize("kind", [each for each in events.BY_TYPE if each.count(".") == 1])
+def test_every_type_is_taken(receiver: str, kind: str) -> None:
+    result = trigger(kind, "--to", receiver)
+
+    assert f"{kind} answered 204" in result.output
+
+
+@pytest.mark.parametrize("scheme", ["v1a", "jwt"])
+def test_the_other_schemes_are_signed_by_the_simulator(
+    receiver: str, gemini: Simulator, queue: str, scheme: str
+) -> None:
+    options = ("--scheme", scheme, "--simulator", gemini.url, "--to", f"{receiver}/{TOKEN}")
+    result = trigger("video.generated", "--id", f"o-{scheme}", *options, secret="")
+
+    assert result.exit_code == 0, result.output
+    assert newest(queue, "gemhooks.videos").data.id == f"o-{scheme}"
+
+
+def test_several_have_an_id_each(receiver: str) -> None:
+    result = trigger("batch.expired", "--count", "5", "--to", receiver)
+
+    assert (
+        len(set(re.findall(r"^(msg_\S+) batch.expired answered 204$", result.output, re.MULTILINE)))
+        == 5
+    )
+
+
+def test_a_refusal_is_exit_code_1(receiver: str) -> None:
+    result = trigger("batch.expired", "--to", receiver, secret="whsec_" + "E" * 43 + "=")
+
+    assert (result.exit_code, "answered 401" in result.output) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--variant", "elsewhere"), "--variant 'elsewhere' is none of"),
+        (("--metadata", "alone"), "is no name=value"),
+        (("--scheme", "jwt", "--simulator", "http://127.0.0.1:1"), "nothing answers at"),
+    ],
+)
+def test_what_is_wrong_is_told(options: tuple[str, ...], said: str) -> None:
+    assert said in str(trigger("batch.failed", *options).exception)
