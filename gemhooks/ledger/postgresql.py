@@ -22,6 +22,7 @@ _LIVELINESS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,  # milliseconds
     "application_name": "gemhooks",
+    "client_encoding": "utf8",  # of a server set up without one, psycopg would give us bytes
 }
 # A statement that hangs, on a lock or a sick disk, must not hold a handler's thread for ever.
 _BOUNDS = (

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
@@ -78,6 +79,20 @@ def test_tables_of_a_newer_release_are_left_alone(postgres_url: str) -> None:
 
     with pytest.raises(Misconfigured, match="another release"):
         db.bring_up_to_date(postgres_url, wait=0)
+
+
+def test_a_server_that_was_set_up_without_an_encoding_is_used_all_the_same(
+    postgres_url: str,
+) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE plain ENCODING SQL_ASCII LOCALE 'C' TEMPLATE template0")
+    try:
+        url = urlunsplit(urlsplit(postgres_url)._replace(path="/plain"))
+        db.bring_up_to_date(url, wait=0)
+        assert inspecting.inspect(url) is inspecting.State.CURRENT
+    finally:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("DROP DATABASE plain WITH (FORCE)")
 
 
 def test_migrate_says_that_it_is_done(tmp_path: Path) -> None:

@@ -1,0 +1,115 @@
+"""A real Prometheus scrapes real processes under load: every panel and every alert has its data."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.deploy.stack import ShippedNode, Stack, filled, running
+from tests.deploy.test_metrics import BOARDS, panels, rules
+from tests.integration.processes import eventually
+from tests.services.postgresql import Database
+
+ROOT = Path(__file__).parents[2]
+WINDOW = 10.0  # seconds of data that a rate needs, and that a panel shows at least
+
+
+@pytest.fixture(scope="module")
+def own_node() -> Iterator[ShippedNode]:
+    """A RabbitMQ that boots with the shipped file and plugins."""
+    with ShippedNode() as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def stack(
+    own_node: ShippedNode, postgres_server: Database, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stack]:
+    folder = tmp_path_factory.mktemp("stack")
+    postgres_server.start()
+    with (
+        own_node.vhost() as amqp_url,
+        postgres_server.database() as database_url,
+        running(folder, own_node, amqp_url, database_url) as stack,
+    ):
+        eventually(lambda: _has_moved(stack), seconds=120, why="functions and batches ended")
+        yield stack
+
+
+def _has_moved(stack: Stack) -> bool:
+    wanted = ("gemhooks_function_calls_total", "gemhooks_batch_rows_total", "gemhooks_tokens_total")
+    return all(stack.query(f"sum(rate({each}[{WINDOW:.0f}s])) > 0") for each in wanted)
+
+
+def test_everything_is_scraped(stack: Stack) -> None:
+    targets = stack.api("targets?state=active")["activeTargets"]
+
+    assert {each["labels"]["job"]: each["health"] for each in targets} == dict.fromkeys(
+        (
+            "receiver",
+            "workers",
+            "reconciler",
+            "rabbitmq",
+            "rabbitmq-queues",
+            "prometheus",
+            "ensure",
+        ),
+        "up",
+    )
+
+
+def test_every_query_of_every_panel_returns_data(stack: Stack) -> None:
+    empty = [
+        f"{board.stem} / {panel['title']}: {each['expr']}"
+        for board in BOARDS
+        for panel in panels(board)
+        for each in panel["targets"]
+        if not _numbers(stack.query(filled(each["expr"]), seconds=WINDOW))
+    ]
+
+    assert empty == []
+
+
+def _numbers(series: list[dict[str, Any]]) -> list[float]:
+    return [float(value) for each in series for _, value in each["values"] if value != "NaN"]
+
+
+def test_every_alert_looks_at_series_that_are_there(stack: Stack) -> None:
+    used = {
+        name
+        for rule in rules()
+        for name in re.findall(r"\b(?:gemhooks|rabbitmq)_\w+|\bup\b", rule["expr"])
+    }
+
+    assert [name for name in sorted(used) if not stack.query(name)] == []
+    loaded = stack.api("rules")["groups"][0]["rules"]
+    assert [each["name"] for each in loaded] == [rule["alert"] for rule in rules()]
+    assert {each["health"] for each in loaded} == {"ok"}
+
+
+def test_the_variable_of_the_consumers_dashboard_has_the_queues(stack: Stack) -> None:
+    queues = stack.api("label/queue/values?match[]=gemhooks_messages_total")
+
+    assert {"gemhooks.interactions", "gemhooks.functions", "gemhooks.batches"} <= set(queues)
+
+
+def test_series_are_few_and_named_by_us(stack: Stack) -> None:
+    """The load holds bad signatures, failures and functions; its ids and words become no labels."""
+    for role in ("receiver", "workers", "reconciler"):
+        found = stack.query(f'count({{job="{role}",__name__=~"gemhooks_.+"}})')
+        assert float(found[0]["value"][1]) < 1000, role
+
+
+def test_pictures_are_drawn_where_they_are_wanted(stack: Stack, tmp_path: Path) -> None:
+    """`make pictures` draws those of the docs, from a longer run."""
+    from tests.deploy import pictures  # noqa: PLC0415 - matplotlib takes seconds to import
+
+    folder = Path(os.environ.get("GEMHOOKS_TEST_PICTURES") or tmp_path)
+    seconds = float(os.environ.get("GEMHOOKS_TEST_PICTURES_SECONDS") or WINDOW)
+    eventually(lambda: pictures.age(stack) >= seconds, seconds=seconds + 60)
+    for board in BOARDS:
+        drawn = pictures.draw(board, stack, folder, seconds=seconds)
+        assert drawn.stat().st_size > 20_000
