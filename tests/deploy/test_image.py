@@ -86,6 +86,9 @@ def test_the_broker_keeps_its_data_over_a_new_container() -> None:
 def test_what_runs_for_long_is_watched() -> None:
     for name in ("rabbitmq", "postgres", "prometheus", "alertmanager", "grafana"):
         assert SERVICES[name]["healthcheck"]["test"][0] == "CMD"
+    for name, service in SERVICES.items():  # `up --wait` fails for what runs for long without one
+        is_disabled = service.get("healthcheck", {}).get("disable", False)
+        assert is_disabled == (service["restart"] == "no"), name
     assert "HEALTHCHECK" in DOCKERFILE
     assert 'CMD ["gemhooks", "health"]' in DOCKERFILE
 

@@ -41,7 +41,10 @@ def stack(
 
 def _has_moved(stack: Stack) -> bool:
     wanted = ("gemhooks_function_calls_total", "gemhooks_batch_rows_total", "gemhooks_tokens_total")
-    return all(stack.query(f"sum(rate({each}[{WINDOW:.0f}s])) > 0") for each in wanted)
+    looked = stack.query("gemhooks_webhook_secret_expires_timestamp_seconds")
+    return bool(looked) and all(
+        stack.query(f"sum(rate({each}[{WINDOW:.0f}s])) > 0") for each in wanted
+    )
 
 
 def test_everything_is_scraped(stack: Stack) -> None:
