@@ -40,6 +40,9 @@ _LINE_MARKS = (
 )
 _SECRET_NAMES = frozenset({"authorization", "password", "secret", "api_key"})
 
+# What others said must not drive a terminal: no control characters but tab and new line.
+PLAIN = dict.fromkeys({*range(32), *range(127, 160)} - {9, 10})
+
 EventDict = MutableMapping[str, Any]
 
 
@@ -71,6 +74,14 @@ def redact_values(_logger: Any, _method: str, event: EventDict) -> EventDict:
     return event
 
 
+def plain_values(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """For a terminal; JSON says such characters in others of its own."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = value.translate(PLAIN)
+    return event
+
+
 def configure(log_format: str = "auto", level: str = "info") -> None:
     """Send structlog's and the standard library's lines to stderr in one shape."""
     as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
@@ -96,7 +107,7 @@ def _renderers(*, as_json: bool) -> list[Any]:
     """The redaction comes last: a traceback, which shows no locals, holds the exception's text."""
     if as_json:
         return [render_json]
-    return [redact_values, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    return [redact_values, plain_values, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
 
 
 def render_json(logger: Any, method: str, event: EventDict) -> bytes:

@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-# What others said must not drive the terminal: no control characters but tab and new line.
-PLAIN = dict.fromkeys({*range(32), *range(127, 160)} - {9, 10})
+from gemhooks.logs import PLAIN
+
+__all__ = ["PLAIN", "Format", "FormatOption", "show", "show_one"]
 
 
 class Format(StrEnum):

@@ -57,3 +57,21 @@ def test_no_line_holds_a_secret_in_whatever_value_it_came() -> None:
 def test_a_secret_in_a_url_or_a_header_is_hidden_in_both_renderings(text: str) -> None:
     assert "hunter2" not in logs.redact(text)
     assert b"hunter2" not in logs.render_json(None, "info", {"exception": text})
+
+
+def test_what_others_said_does_not_drive_the_terminal() -> None:
+    script = (
+        "import structlog; from gemhooks import logs; logs.configure('console');"
+        "structlog.get_logger().info('event_recorded', id='a\\x1b[2J\\x9b2J', reason='kept')"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env=clean_env(),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+
+    assert "kept" in said
+    assert not {"\x1b", "\x9b"} & set(said)
