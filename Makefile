@@ -10,7 +10,7 @@ COMPILE = .work/lock/bin/uv pip compile --universal --generate-hashes --no-heade
   --python-version 3.11 --all-extras -q pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: generated pictures docs bench-batch bench-peers bench-receiver bench-worker help setup setup-dev demo up test crash-matrix check format lock chaos
+.PHONY: generated pictures docs release bench-batch bench-peers bench-receiver bench-worker help setup setup-dev demo up test crash-matrix check format lock chaos
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -75,6 +75,9 @@ check: setup-dev ## Format, lint, types and import directions
 
 docs: generated ## Write docs/reference/ from the code, then build the pages in site/, every link checked
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+release: setup-dev ## Build and try wheel, sdist and image context of the tagged commit, into dist/ (uploads nothing)
+	@$(BIN)/python -m release
 
 format: setup-dev ## Format the code and mend what ruff can mend
 	$(BIN)/ruff format .

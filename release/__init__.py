@@ -1,0 +1,1 @@
+"""``make release``: from a tag to archives that were tried. Uploads nothing."""
