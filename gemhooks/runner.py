@@ -190,6 +190,8 @@ class Runner:
             return self.again(message, error, after=error.after)
         except Unavailable as error:
             return self.hindered(message, error)
+        except KeyboardInterrupt:  # of a person who tries a handler in a main thread
+            raise
         except BaseException as error:  # SystemExit too: who would settle the message then?
             log.exception("handler_failed")
             return self.again(message, error, after=None)

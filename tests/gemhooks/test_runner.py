@@ -373,3 +373,8 @@ def test_whatever_a_handler_raises_the_message_is_settled_and_its_claim_released
 
     assert ledger.calls == ["claim", "release"]
     assert isinstance(settled, DeadLetter if attempt > len(SCHEDULE) else tuple)
+
+
+def test_ctrl_c_ends_a_handler_that_is_tried_by_hand() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(mistaken(KeyboardInterrupt), KeptDelivery(message()))
