@@ -27,6 +27,7 @@ from gemhooks.handling import handling
 from gemhooks.logs import redact
 from gemhooks.messages import Claim, Claimed, DeadLetter, Delivery, Ledger, Message, Publisher
 from gemhooks.metrics import WorkerMetrics
+from gemhooks.tracing import OFF, Tracing
 
 log = structlog.get_logger()
 
@@ -77,9 +78,11 @@ class Runner:
         jitter: Callable[[], float] = random.random,
         alone: threading.Semaphore | None = None,
         publisher: Publisher | None = None,
+        tracing: Tracing = OFF,
     ) -> None:
         """*alone* is held by the one suspect that a process runs at a time; *publisher* is for
         the handlers."""
+        self.tracing = tracing
         self.subscription = subscription
         self.ledger = ledger
         self.metrics = metrics
@@ -92,11 +95,15 @@ class Runner:
         """Handle one delivery from start to end. Never raises for a bad message."""
         message, queue = delivery.message, self.subscription.queue
         started = time.perf_counter()
-        with bound_contextvars(
-            webhook_id=message.id[:255], event_type=message.routing_key, queue=queue
+        with (
+            bound_contextvars(
+                webhook_id=message.id[:255], event_type=message.routing_key, queue=queue
+            ),
+            self.tracing.handling(message, queue) as traced,
         ):
             outcome = self.claim_and_decide(message, redelivered=delivery.redelivered)
             self.settle(delivery, outcome)
+            traced(outcome.fate.value, outcome.reason)
             seconds = time.perf_counter() - started
             log.info(
                 "message_handled",

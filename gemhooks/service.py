@@ -22,6 +22,7 @@ from gemhooks.metrics import WorkerMetrics
 from gemhooks.queues.connect import connect
 from gemhooks.runner import Runner
 from gemhooks.settings import Settings
+from gemhooks.tracing import OFF, Tracing, tracing
 
 log = structlog.get_logger()
 
@@ -48,7 +49,10 @@ class Service:
         ledger: Ledger,
         metrics: WorkerMetrics,
         settings: Settings,
+        *,
+        tracing: Tracing = OFF,
     ) -> None:
+        self.tracing = tracing
         self.consumers = consumers
         self.broker = broker
         self.ledger = ledger
@@ -79,6 +83,7 @@ class Service:
             schedule=subscription.rules.retry or self.settings.retry_schedule,
             alone=self._alone,
             publisher=self.broker.publisher,
+            tracing=self.tracing,
         )
         prefetch = self.settings.prefetch or 2 * self.settings.concurrency
         subscriber = self.broker.consume(
@@ -134,6 +139,7 @@ class Service:
             ended = self._idle.wait_for(lambda: not self._taken, self.settings.grace)
         self._pool.shutdown(wait=ended, cancel_futures=True)
         self.broker.close()
+        self.tracing.close()
         return ended
 
     def _give_back_unbegun(self) -> None:
@@ -163,7 +169,8 @@ def run(build: Callable[[Parts], Consumers], settings: Settings) -> int:
     )
     ledger = ledgers.handled if settings.ledger == "on" else NullLedger()
     consumers = build(Parts(settings, broker, ledgers, registry))
-    service = Service(consumers, broker, ledger, WorkerMetrics(registry), settings)
+    traced = tracing(wanted=settings.tracing)
+    service = Service(consumers, broker, ledger, WorkerMetrics(registry), settings, tracing=traced)
     admin = AdminServer(
         settings.admin_host,
         settings.admin_port,

@@ -145,6 +145,7 @@ class Settings(BaseSettings):
     log_arguments: bool = False  # of function calls; they may hold what is private
     chain_timeout: Seconds = 7 * 86400.0  # from a chain's first turn to its last
 
+    tracing: bool = False  # OpenTelemetry spans; the extra gemhooks[tracing]
     log_format: Annotated[str, Field(pattern="^(auto|json|console)$")] = "auto"
     log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
 

@@ -96,6 +96,7 @@ ADVICE = {
         "`gemhooks doctor` tells more. What is away is waited for by receiver and workers; a refused"
         " queue differs from what we declare: delete it when it is empty, or mend its arguments.",
     ),
+    "gemhooks/tracing": ("Tracing", "`pip install 'gemhooks[tracing]'`, or leave it off."),
     "gemhooks/results": (
         "Results",
         "Look at `GEMHOOKS_RESULTS_URL`; a bucket needs its fsspec driver (`s3fs`, `gcsfs`).",

@@ -28,6 +28,7 @@ SIGNED_HEADERS = (
     ("webhook-signature", "HTTP_WEBHOOK_SIGNATURE"),
 )
 REQUEST_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)  # a proxy's, to find a request in its log
+TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")  # W3C
 OUTCOMES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "encoded"}
 
 
@@ -126,8 +127,14 @@ def _message(webhook: Webhook) -> Message:
         content_type=kind if kind and fits_shortstr(kind) else "application/json",
         scheme=webhook.scheme.value,
         trust=webhook.trust.value,
-        traceparent=head.traceparent,
+        traceparent=head.traceparent or _traceparent(),
     )
+
+
+def _traceparent() -> str:
+    """What a proxy set, for a body that has none; unsigned, so only where it is well-formed."""
+    given = request.environ.get("HTTP_TRACEPARENT", "")
+    return given if TRACEPARENT.fullmatch(given) else ""
 
 
 def _add_health(app: Flask, receiver: Receiver) -> None:

@@ -188,3 +188,26 @@ def test_an_id_beyond_amqp_s_255_bytes_is_stored_as_unknown(site: Site) -> None:
 
     assert site.status(request(BODY, headers=headers)) == 204
     assert site.publisher.messages[-1].type == "unknown"
+
+
+TRACED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+OTHER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "header", "kept"),
+    [
+        ({}, OTHER, OTHER),
+        ({"traceparent": TRACED}, OTHER, TRACED),
+        ({}, "x" * 55, ""),
+        ({}, TRACED.upper(), ""),
+    ],
+    ids=["header", "body first", "nonsense", "upper case"],
+)
+def test_the_trace_is_that_of_the_body_or_of_a_well_formed_header(
+    site: Site, metadata: dict[str, str], header: str, kept: str
+) -> None:
+    body = json.dumps({**EVENT, "data": {"id": "int_1", "user_metadata": metadata}}).encode()
+    stored(site, body, traceparent=header)
+
+    assert site.publisher.messages[-1].traceparent == kept
