@@ -58,6 +58,15 @@ crash-matrix: setup-dev ## Kill a worker at every step of a function call, on SQ
 chaos: setup-dev ## The whole system under load, hurt in every way we know, and counted (SECONDS=600 SEED=7)
 	@$(BIN)/python -m tests.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
+.PHONY: test-node
+test-node: setup-dev .work/node/.installed ## Run the consumer in Node on a real RabbitMQ (needs node and npm)
+	@$(BIN)/python -m pytest tests/examples/node_amqplib.py $(ARGS)
+
+.work/node/.installed: examples/node/package.json
+	@mkdir -p .work/node && cp $< .work/node/
+	@cd .work/node && npm install --no-package-lock --no-audit --no-fund --silent
+	@touch $@
+
 .PHONY: test-rabbitmq4 test-cluster
 test-rabbitmq4: setup-dev ## Run the tests of queues on RabbitMQ 4.0, Debian 13's, in a folder of the project (root)
 	@GEMHOOKS_TEST_RABBITMQ_FROM=trixie $(BIN)/python -m pytest tests/gemhooks/queues \

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -19,8 +20,13 @@ _FIXTURES = {"rabbitmq_node": "rabbitmq", "postgres_server": "postgresql"}
 _ENSURE: dict[str, Callable[[], object]] = {
     "rabbitmq": programs,
     "postgresql": lambda: ensure("postgresql"),
+    "amqp-tools": lambda: ensure("amqp-tools"),
 }
-_OWN = {"own_node": "rabbitmq", "own_server": "postgresql"}  # needed even where others are given
+_OWN = {
+    "own_node": "rabbitmq",
+    "own_server": "postgresql",
+    "amqp_tools": "amqp-tools",
+}  # needed even where others are given
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -76,6 +82,12 @@ def postgres_server(request: pytest.FixtureRequest) -> Database:
     given = _given("postgresql")
     server: Database = Database(*given) if given else request.getfixturevalue("own_server")
     return server
+
+
+@pytest.fixture(scope="session")
+def amqp_tools() -> Path:
+    """Give the folder of amqp-consume and its like."""
+    return ensure("amqp-tools")
 
 
 @pytest.fixture

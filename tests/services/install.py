@@ -62,6 +62,12 @@ PROGRAMS = {
         ("/usr/bin/amtool", "/opt/homebrew/bin/amtool", "/usr/local/bin/amtool"),
         "nothing else: its file is checked by its own tool",
     ),
+    "amqp-tools": Program(
+        "amqp-consume",
+        "amqp-tools",
+        ("/usr/bin/amqp-consume", "/opt/homebrew/bin/amqp-consume", "/usr/local/bin/amqp-consume"),
+        "nothing else: an example is run with it",
+    ),
     "wrk": Program(
         "wrk",
         "wrk",
