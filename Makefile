@@ -10,7 +10,7 @@ COMPILE = .work/lock/bin/uv pip compile --universal --generate-hashes --no-heade
   --python-version 3.11 --all-extras -q pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: generated pictures docs release bench-batch bench-peers bench-receiver bench-worker help setup setup-dev demo up test crash-matrix check format lock chaos
+.PHONY: test-compose generated pictures docs release bench-batch bench-peers bench-receiver bench-worker help setup setup-dev demo up test crash-matrix check format lock chaos
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -47,6 +47,9 @@ generated: setup-dev ## Write anew what is made from code: dashboards, docs/refe
 	@$(BIN)/python -m deploy.kubernetes.rules
 	@$(BIN)/python -m deploy.reference
 	@$(BIN)/python -m handbook
+
+test-compose: setup-dev ## Run docker-compose.yml on a real Docker engine, and take it away again
+	@$(BIN)/python -m deploy.compose.try_it $(ARGS)
 
 pictures: setup-dev ## Draw the dashboards of docs/images anew, from five minutes of real data
 	@GEMHOOKS_TEST_PICTURES=docs/images GEMHOOKS_TEST_PICTURES_SECONDS=300 \

@@ -145,5 +145,24 @@ def test_a_rolling_update_under_load_drops_no_request(tmp_path: Path, running: E
     assert answers.keys() == {"204"}
 
 
+@pytest.mark.parametrize("role", [("receiver",), ("workers",), ("workers", "reconcile")])
+def test_a_process_that_is_told_to_end_while_idle_ends_well(
+    role: tuple[str, ...], tmp_path: Path
+) -> None:
+    """No thread of ours keeps it: not the publisher's, the admin server's or the database's."""
+    pod = Receiver(tmp_path)
+    more = {
+        "GEMHOOKS_DATABASE_URL": f"sqlite:///{tmp_path}/ledger.db",
+        "GEMHOOKS_RESULTS_URL": str(tmp_path / "results"),
+        "GEMHOOKS_GEMINI_BASE_URL": f"http://127.0.0.1:{free_port()}",  # and Gemini is away
+        "GEMINI_API_KEY": "simulated",
+    }
+    with process(*role, log=tmp_path / "log", env={**pod.env, **more}) as child:
+        eventually(is_ready(pod.admin))
+        child.send_signal(signal.SIGTERM)
+
+        assert child.wait(20) == 0
+
+
 def sent(senders: list[Sender]) -> int:
     return sum(each.answers.total() for each in senders)
