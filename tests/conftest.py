@@ -21,11 +21,15 @@ _ENSURE: dict[str, Callable[[], object]] = {
     "rabbitmq": programs,
     "postgresql": lambda: ensure("postgresql"),
     "amqp-tools": lambda: ensure("amqp-tools"),
+    "prometheus": lambda: ensure("prometheus"),
+    "alertmanager": lambda: ensure("alertmanager"),
 }
 _OWN = {
     "own_node": "rabbitmq",
     "own_server": "postgresql",
     "amqp_tools": "amqp-tools",
+    "prometheus": "prometheus",
+    "alertmanager": "alertmanager",
 }  # needed even where others are given
 
 
@@ -52,6 +56,18 @@ def _given(service: str) -> list[str]:
     if any(values) and not all(values):
         raise ServiceError(f"set all of {' and '.join(_GIVEN[service])}, or none")
     return values if all(values) else []
+
+
+@pytest.fixture(scope="session")
+def prometheus() -> Path:
+    """Give the folder with Prometheus and promtool."""
+    return ensure("prometheus")
+
+
+@pytest.fixture(scope="session")
+def alertmanager() -> Path:
+    """Give the folder with amtool."""
+    return ensure("alertmanager")
 
 
 @pytest.fixture(scope="session")

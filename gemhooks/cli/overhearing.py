@@ -61,7 +61,7 @@ class Ear(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Ear
+    server: Ear  # pyright: ignore[reportIncompatibleVariableOverride] - always ours
 
     def do_POST(self) -> None:
         length = min(int(self.headers.get("content-length") or 0), LARGEST)

@@ -26,7 +26,10 @@ def own_node() -> Iterator[ShippedNode]:
 
 @pytest.fixture(scope="module")
 def stack(
-    own_node: ShippedNode, postgres_server: Database, tmp_path_factory: pytest.TempPathFactory
+    own_node: ShippedNode,
+    postgres_server: Database,
+    prometheus: Path,  # installed before the first test, if need be
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("stack")
     postgres_server.start()

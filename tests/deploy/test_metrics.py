@@ -12,7 +12,6 @@ import yaml
 
 from deploy import reference
 from deploy.grafana import generate
-from tests.services.install import ensure
 
 ROOT = Path(__file__).parents[2]
 BOARDS = sorted((ROOT / "deploy" / "grafana" / "dashboards").glob("*.json"))
@@ -89,14 +88,14 @@ def test_every_alert_has_a_page_in_the_runbook_and_every_page_an_alert() -> None
         assert rule["annotations"]["runbook_url"] == f"docs/runbook.md#{rule['alert'].lower()}"
 
 
-def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [str(ensure("prometheus") / "promtool"), *map(str, arguments)]
+def promtool(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [str(folder / "promtool"), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_every_alert_fires_and_is_silent_when_it_should() -> None:
+def test_every_alert_fires_and_is_silent_when_it_should(prometheus: Path) -> None:
     tests = ROOT / "deploy" / "prometheus" / "alerts_test.yml"
-    done = promtool("test", "rules", tests)
+    done = promtool(prometheus, "test", "rules", tests)
     tried = yaml.safe_load(tests.read_text())["tests"]
     cases = {
         (case["alertname"], bool(case["exp_alerts"]))
@@ -108,15 +107,12 @@ def test_every_alert_fires_and_is_silent_when_it_should() -> None:
     assert cases == {(rule["alert"], fires) for rule in rules() for fires in (True, False)}
 
 
-def test_prometheus_and_alertmanager_take_their_files() -> None:
-    prometheus = promtool("check", "config", ROOT / "deploy" / "prometheus" / "prometheus.yml")
-    amtool = ensure("alertmanager") / "amtool"
-    checked = [
-        str(amtool),
-        "check-config",
-        str(ROOT / "deploy" / "alertmanager" / "alertmanager.yml"),
-    ]
-    alertmanager = subprocess.run(checked, capture_output=True, text=True, check=False)
+def test_prometheus_and_alertmanager_take_their_files(prometheus: Path, alertmanager: Path) -> None:
+    config = ROOT / "deploy" / "prometheus" / "prometheus.yml"
+    checked = promtool(prometheus, "check", "config", config)
+    file = ROOT / "deploy" / "alertmanager" / "alertmanager.yml"
+    check = [str(alertmanager / "amtool"), "check-config", str(file)]
+    looked = subprocess.run(check, capture_output=True, text=True, check=False)
 
-    assert prometheus.returncode == 0, prometheus.stderr
-    assert alertmanager.returncode == 0, alertmanager.stderr
+    assert checked.returncode == 0, checked.stderr
+    assert looked.returncode == 0, looked.stderr
