@@ -12,6 +12,7 @@ import sys
 import urllib.request
 from typing import Any
 
+from gemhooks import logs
 from gemhooks.conversations import ToolCall, respond
 from gemhooks.errors import GemhooksError
 from gemhooks.functions import Functions
@@ -67,6 +68,7 @@ def run_session(session: str, inputs: list[dict[str, Any]]) -> list[dict[str, An
 
 def main() -> None:
     session, text = sys.argv[1:]
+    logs.configure()  # to stderr: what the agent says is alone on stdout
     ledgers = open_ledger(Settings.from_env().database_url.get_secret_value())
     try:
         print(converse(session, text, ledgers.calls))  # noqa: T201 - that is the example
