@@ -118,7 +118,8 @@ def beside_a_simulator(programs: list[Program], port: int) -> list[Program]:
     """A local Gemini that calls our receiver, and *programs* that ask it and know its secret."""
     from gemhooks.settings import Settings  # noqa: PLC0415 - see consume
 
-    secret = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+    held = os.environ.get("GEMINI_WEBHOOK_SECRET", "").replace(",", " ").split()
+    secret = held[0] if held else "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
     receiver = f"http://127.0.0.1:{Settings.from_env().port}/webhooks/gemini"
     arguments = ("simulate", "--port", str(port), "--webhook", receiver)
     ours = {

@@ -15,6 +15,9 @@ from gemhooks.logs import PLAIN
 __all__ = ["PLAIN", "Format", "FormatOption", "show", "show_one"]
 
 
+WIDEST = 10_000  # columns of characters
+
+
 class Format(StrEnum):
     TABLE = "table"
     JSON = "json"
@@ -28,13 +31,24 @@ def show(rows: Sequence[dict[str, Any]], columns: Sequence[str], form: Format) -
     if form is Format.JSON:
         typer.echo(orjson.dumps(list(rows), option=orjson.OPT_INDENT_2).decode())
         return
-    table = Table()
+    table, console = Table(), Console()
     for column in columns:  # an id is there to be copied
         table.add_column(column, no_wrap=column == "id", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(row.get(column)) for column in columns))
-    Console().print(table)
+    _fit(table, console)
+    console.print(table)
     typer.echo(f"{len(rows)} in all")
+
+
+def _fit(table: Table, console: Console) -> None:
+    """Whole lines for who reads a pipe; on a narrow terminal even ids are folded, none is lost."""
+    wanted = console.measure(table, options=console.options.update(max_width=WIDEST)).maximum
+    if not console.is_terminal:
+        console.width = max(console.width, wanted)
+    elif wanted > console.width:
+        for column in table.columns:
+            column.no_wrap = False
 
 
 def show_one(fields: dict[str, Any], names: Sequence[str], form: Format) -> None:
