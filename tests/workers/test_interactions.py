@@ -1,3 +1,4 @@
+import json
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,11 @@ class ScriptedGemini:
     def get(self, interaction_id: str, /) -> FetchedInteraction:
         if isinstance(self.answer, Exception):
             raise self.answer
-        return FetchedInteraction(interaction_id, orjson.dumps(self.answer), self.answer)
+        try:
+            raw = orjson.dumps(self.answer)
+        except TypeError:  # more than its 254 levels
+            raw = json.dumps(self.answer).encode()
+        return FetchedInteraction(interaction_id, raw, self.answer)
 
 
 @dataclass

@@ -56,6 +56,10 @@ def listener(*options: str, **env: str) -> Iterator[subprocess.Popen[str]]:
             yield child
         finally:
             child.terminate()
+            try:
+                child.wait(PATIENCE)
+            except subprocess.TimeoutExpired:  # seen once, on a busy machine: it never ended
+                child.kill()
 
 
 def publish(url: str, *messages: Message, exchange: str = topology.EVENTS) -> None:

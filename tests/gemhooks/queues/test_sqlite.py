@@ -400,7 +400,7 @@ def test_what_cannot_be_written_fails_alone(broker: SqliteBroker) -> None:
     publish(broker, event(1))
     with closing(locked(broker.path)) as other:  # so that they meet in one transaction
         good = broker.publish(event(2))
-        bad = broker.publish(event(3, body=object()))  # type: ignore[arg-type]
+        bad = broker.publish(event(3, body=[object()]))  # type: ignore[arg-type]
         other.execute("ROLLBACK")
         assert isinstance(bad.exception(PATIENCE), PublishFailed)
         assert good.result(PATIENCE) is None
