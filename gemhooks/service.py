@@ -181,7 +181,8 @@ def run(build: Callable[[Parts], Consumers], settings: Settings) -> int:
     admin.start()
     service.start()
     log.info("service_started", queues=[each.queue for each in consumers], admin_port=admin.port)
-    stop.wait()
+    while not stop.wait(1.0):  # a signal that comes just before a wait is seen only after it
+        pass
     return shut_down(service, admin, ledgers)
 
 

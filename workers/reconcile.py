@@ -68,7 +68,8 @@ def serve(
     rounds = threading.Thread(target=keep_on, args=(reconciler, stop, every), daemon=True)
     rounds.start()
     log.info("reconciler_started", admin_port=admin.port)
-    stop.wait()
+    while not stop.wait(1.0):  # a signal that comes just before a wait is seen only after it
+        pass
     rounds.join(settings.grace)
     admin.stop()
     log.info("reconciler_stopped", all_ended=not rounds.is_alive())

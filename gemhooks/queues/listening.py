@@ -12,6 +12,7 @@ from gemhooks.queues import sqlite_rows as rows
 from gemhooks.queues.sqlite import SqliteBroker, path_of
 
 LOOKED_AT = 100  # messages at hand
+LONGEST_DEAFNESS = 1.0  # seconds
 
 
 def bindings() -> tuple[tuple[str, str], ...]:
@@ -52,7 +53,11 @@ def _file(url: str, on_ready: Callable[[], None]) -> Generator[Message]:
         broker.consume(name, taken.put, prefetch=LOOKED_AT)
         on_ready()
         while True:
-            delivery = taken.get()
+            # Never for ever: a signal that comes just before a wait is seen only after it.
+            try:
+                delivery = taken.get(timeout=LONGEST_DEAFNESS)
+            except queue.Empty:
+                continue
             delivery.ack()
             yield delivery.message
     finally:

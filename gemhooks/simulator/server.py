@@ -227,7 +227,8 @@ def serve(
         signal.signal(number, lambda *_: stop.set())
     with Simulator(port, host, secret, scenario=scenario) as simulator:
         announce(simulator)
-        stop.wait()
+        while not stop.wait(1.0):  # a signal that comes just before a wait is seen after it
+            pass
 
 
 class _Quiet(WSGIRequestHandler):
