@@ -127,7 +127,7 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise Misconfigured(
-            f"GEMHOOKS_PORT: can't listen on {host}:{port}: {error.strerror}."
+            f"GEMHOOKS_PORT: can't listen on {host}:{port}: {os.strerror(error.errno or 0)}."
         ) from None
 
 

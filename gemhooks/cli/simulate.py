@@ -39,7 +39,7 @@ def simulate(
     told = told if seed is None else told.with_seed(seed)
     try:
         simulator.serve(port, host, secret or None, announce=starting(webhook), scenario=told)
-    except (OSError, SystemExit):  # the server below ends the process where the port is taken
+    except OSError:
         raise Misconfigured(f"the simulator can't listen on {host}:{port}; is it in use?") from None
 
 

@@ -31,3 +31,14 @@ def connect(
 
         return SqliteBroker(url, publish_timeout=publish_timeout)
     raise Misconfigured("GEMHOOKS_BROKER_URL must begin with amqp://, amqps:// or sqlite:///.")
+
+
+def check(url: str) -> None:
+    """Misconfigured or Unavailable, in one sentence, where no RabbitMQ lets us in at *url*.
+
+    For tools, before they connect: a connected one tries again and again, and logs each failure.
+    """
+    if url.partition(":")[0] in ("amqp", "amqps"):
+        from gemhooks.queues.rabbitmq import parameters  # noqa: PLC0415 - as above
+
+        parameters.check(parameters.parse(url, heartbeat=0))  # it leaves at once

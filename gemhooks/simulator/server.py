@@ -1,6 +1,7 @@
 """The simulator as a whole: put together, served, stopped."""
 
 import signal
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -239,4 +240,9 @@ class _Quiet(WSGIRequestHandler):
 def _bind(host: str, port: int, app: Flask) -> BaseWSGIServer:
     # Werkzeug's server is not for production, and neither is a simulator: it comes with Flask,
     # starts in a thread, and can be stopped again.
-    return make_server(host, port, app, threaded=True, request_handler=_Quiet)
+    # The socket is ours: Werkzeug ends the whole process where a port is taken.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, port), family=family) as listener:
+        return make_server(
+            host, port, app, threaded=True, request_handler=_Quiet, fd=listener.fileno()
+        )

@@ -153,6 +153,28 @@ def test_a2_07_a_queue_with_other_arguments_is_one_sentence_and_keeps_its_messag
         assert channel.queue_declare(name, passive=True).method.message_count == 100
 
 
+@pytest.mark.parametrize(
+    "arguments", [("dlq", "list"), ("receiver",), ("simulate", "--port", "PORT")], ids=" ".join
+)
+def test_a_mistake_is_told_by_its_sentence_alone(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = str(taken.getsockname()[1])
+        env = embedded(tmp_path, GEMHOOKS_PORT=number)
+        if arguments[0] == "dlq":
+            env["GEMHOOKS_BROKER_URL"] = "amqp://u:hush@127.0.0.1:1/"
+        named = [number if each == "PORT" else each for each in arguments]
+        ended = command("gemhooks", *named, env=env)
+
+    told = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
+    logged = [line for line in ended.stderr.splitlines() if "unreachable" in line]
+    assert ended.returncode == 2 or arguments[0] == "dlq"
+    assert len(told) == 1, ended.stderr
+    assert "attempting" not in told[0]
+    assert logged == []
+
+
 def test_a2_17_a_wrong_password_or_vhost_is_no_broker_that_is_away(
     amqp_url: str, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """The simulator as a process, and what it refuses to start with."""
 
 import signal
+import socket
 import subprocess
 import sys
 
@@ -32,3 +33,8 @@ def test_a_malformed_secret_is_refused_without_being_shown() -> None:
     with pytest.raises(Misconfigured) as raised:
         Simulator(secret="whsec_not base64")
     assert "not base64" not in str(raised.value)
+
+
+def test_a_port_that_is_taken_is_an_error_and_not_the_end_of_the_process() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        Simulator(taken.getsockname()[1])
