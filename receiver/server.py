@@ -126,9 +126,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        raise Misconfigured(
-            f"GEMHOOKS_PORT: can't listen on {host}:{port}: {os.strerror(error.errno or 0)}."
-        ) from None
+        reason = os.strerror(error.errno or 0)  # its own text tells the address once more
+        raise Misconfigured(f"GEMHOOKS_PORT: can't listen on {host}:{port}: {reason}.") from None
 
 
 def server_of(
