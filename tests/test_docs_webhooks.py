@@ -14,7 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from gemhooks.cli import app
-from tests.integration.processes import ROOT, answers, eventually, free_port, process
+from tests.integration.processes import ROOT, answers, free_port, process
+from tests.services.waiting import eventually
 
 PAGE = ROOT / "docs" / "webhooks.md"
 BLOCK = re.compile(r'^```(sh|toml)(?: title="([^"]*)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)

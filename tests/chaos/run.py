@@ -15,10 +15,11 @@ from tests.chaos import books
 from tests.chaos.faults import Faults, Lane, Places
 from tests.chaos.fleet import Fleet, Role, python_path
 from tests.chaos.load import SCRIPTS, Load
-from tests.integration.processes import eventually, free_port
+from tests.integration.processes import free_port
 from tests.services.postgresql import PostgresServer
 from tests.services.proxy import Proxy
 from tests.services.rabbitmq import RabbitNode
+from tests.services.waiting import eventually
 
 RETRIES = "1s 1s 1s 1s 5s 5s 5s 5s 5s 15s 15s 15s 15s 15s 60s 60s"  # outages dead-letter nothing
 LONGEST_STANDSTILL = 100.0  # seconds without progress after the last fault: it will not come

@@ -16,10 +16,11 @@ from typing import Any
 
 import yaml
 
-from tests.integration.processes import ROOT, clean_env, eventually, free_port, is_ready, process
+from tests.integration.processes import ROOT, clean_env, free_port, is_ready, process
 from tests.services.home import Home
 from tests.services.install import ensure
 from tests.services.rabbitmq import RabbitNode
+from tests.services.waiting import eventually
 
 DEPLOY = ROOT / "deploy"
 AUDIENCE = "stack"

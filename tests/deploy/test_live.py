@@ -11,8 +11,8 @@ import pytest
 
 from tests.deploy.stack import ShippedNode, Stack, filled, running
 from tests.deploy.test_metrics import BOARDS, panels, rules
-from tests.integration.processes import eventually
 from tests.services.postgresql import Database
+from tests.services.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0  # seconds

@@ -17,6 +17,7 @@ from gemhooks.errors import Misconfigured
 from gemhooks.functions import Call, CallContext, Functions, Outcome, Result
 from gemhooks.functions.loading import load_functions
 from tests.gemhooks import isolated
+from tests.services.waiting import eventually
 
 CONTEXT = CallContext("v1_i", "c1")
 
@@ -116,10 +117,7 @@ def test_one_whose_worker_was_killed_ends_by_itself(tmp_path: Path) -> None:
     worker = subprocess.Popen(
         [sys.executable, str(script), str(note)], env={**os.environ, "PYTHONPATH": root}
     )
-    deadline = time.monotonic() + 60
-    while not (note.exists() and note.read_text()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: note.exists() and note.read_text())
 
     worker.kill()
     worker.wait()

@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -78,15 +77,6 @@ def answers(url: str) -> int:
         return error.code
     except OSError:
         return 0
-
-
-def eventually(what: Callable[[], bool], *, seconds: float = START_TIMEOUT, why: str = "") -> None:
-    """Return as soon as *what* is true; fail the test with *why* when it doesn't become so."""
-    deadline = time.monotonic() + seconds
-    while not what():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds:g} s: {why or what}")
-        time.sleep(0.05)
 
 
 def is_ready(port: int) -> Callable[[], bool]:

@@ -13,7 +13,8 @@ import pytest
 import urllib3
 
 from gemhooks import signing
-from tests.integration.processes import eventually, free_port, is_ready, process
+from tests.integration.processes import free_port, is_ready, process
+from tests.services.waiting import eventually
 
 COPIES = 20
 BODY = b'{"type":"batch.failed","version":"v1","data":{"id":"b1"}}'

@@ -19,7 +19,8 @@ import urllib3
 from standardwebhooks import Webhook
 
 from gemhooks import topology
-from tests.integration.processes import eventually, free_port, is_ready, process
+from tests.integration.processes import free_port, is_ready, process
+from tests.services.waiting import eventually
 
 DELIVERIES = 1000
 DUPLICATES = 0.10

@@ -24,8 +24,8 @@ from gemhooks.simulator import (
     Simulator,
     VideoPlan,
 )
-from tests.integration.processes import eventually
 from tests.integration.shop_system import System, running
+from tests.services.waiting import eventually
 
 LOST = 0.3
 INTERACTIONS = 36

@@ -17,10 +17,11 @@ import pika
 import pytest
 
 from gemhooks import topology
-from tests.integration.processes import answers, eventually, free_port, is_ready, process
+from tests.integration.processes import answers, free_port, is_ready, process
 from tests.receiver.serving import BODY, PATH, SECRET, read_answer, request, signed, status_of
 from tests.services.proxy import Proxy, Way
 from tests.services.rabbitmq import RabbitNode
+from tests.services.waiting import eventually
 
 CLIENTS = 8
 

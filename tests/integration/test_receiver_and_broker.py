@@ -22,8 +22,9 @@ from standardwebhooks import Webhook
 
 from gemhooks import topology
 from gemhooks.queues.rabbitmq import RabbitBroker
-from tests.integration.processes import answers, eventually, free_port, is_ready, process
+from tests.integration.processes import answers, free_port, is_ready, process
 from tests.services.rabbitmq import Broker, RabbitNode
+from tests.services.waiting import eventually
 
 SECRET = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 PATIENCE = 8.0  # seconds; Gemini wants an answer "within seconds", and a publish may take 5

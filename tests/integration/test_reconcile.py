@@ -9,7 +9,8 @@ import pytest
 
 from gemhooks.ledger import Ledgers, open_ledger
 from tests.gemhooks.gemini.scripted import ScriptedServer, serving
-from tests.integration.processes import eventually, free_port, is_ready, process
+from tests.integration.processes import free_port, is_ready, process
+from tests.services.waiting import eventually
 
 KEY = "AIza-not-a-real-key-0123456789"
 NO_INTERACTION = ["null", "[]", '""', "{}", '{"id": "other"}', '{"id": null}', "{", "<html>"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gemhooks.simulator import Call, CallFunctions, Faults, Say, Script, Simulator
-from tests.integration.processes import eventually
 from tests.integration.shop_system import System, running
+from tests.services.waiting import eventually
 
 INTERACTIONS = 200
 FUNCTION_TURNS = [

@@ -14,8 +14,9 @@ import pytest
 from gemhooks import topology
 from gemhooks.messages import Message
 from gemhooks.queues.rabbitmq import RabbitBroker
-from tests.integration.processes import answers, eventually, free_port, is_ready, process
+from tests.integration.processes import answers, free_port, is_ready, process
 from tests.services.rabbitmq import RabbitNode
+from tests.services.waiting import eventually
 
 Start = Callable[..., subprocess.Popen[bytes]]
 

@@ -2,7 +2,6 @@
 
 import json
 import queue
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +18,7 @@ from gemhooks.errors import Misconfigured
 from gemhooks.ledger import open_ledger
 from gemhooks.messages import Broker, DeadLetter, Delivery, Message, Seen
 from gemhooks.queues.connect import connect
+from tests.gemhooks.queues.helpers import eventually
 
 QUEUE = topology.BATCHES.name
 LETTERS = topology.BATCHES.dead_letters
@@ -63,10 +63,10 @@ def bury(broker: Broker, *messages: Message, letter: DeadLetter | None = None) -
 
 
 def wait_for(broker: Broker, name: str, count: int) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while len(seen(broker, name)) != count:
-        assert time.monotonic() < deadline, f"never were {count} in {name}"
-        time.sleep(0.02)
+    eventually(
+        lambda: len(seen(broker, name)) == count,
+        why=f"{count} are in {name}",
+    )
 
 
 def seen(broker: Broker, name: str) -> list[Seen]:

@@ -11,7 +11,8 @@ from gemhooks.cli import app
 from gemhooks.queues.sqlite import SqliteBroker
 from gemhooks.simulator import Simulator
 from gemhooks.testing import VARIANTS
-from tests.integration.processes import eventually, free_port, is_ready, process
+from tests.integration.processes import free_port, is_ready, process
+from tests.services.waiting import eventually
 
 SECRET = "whsec_" + "A" * 43 + "="
 TOKEN = "0123456789abcdef"

@@ -28,8 +28,8 @@ from gemhooks.topology import BATCHES, BUILT_IN, FUNCTIONS, INTERACTIONS, VIDEOS
 from gemhooks.webhooks.places import SecretPlace
 from gemhooks.webhooks.wishes import SUBSCRIBABLE
 from tests.gemhooks.webhooks.helpers import receiver
-from tests.integration.processes import eventually
 from tests.services.rabbitmq import Broker
+from tests.services.waiting import eventually
 
 NAMES = [queue.name for queue in BUILT_IN]
 PASSWORD = "hunter2hunter2"

@@ -1,13 +1,13 @@
 """What the tests of queues say over and over."""
 
 import queue
-import time
-from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from gemhooks import topology
 from gemhooks.messages import Broker, Delivery, Message
+from tests.services import waiting
 
 PATIENCE = 15.0  # seconds; a bound for waits, not a length
 SILENCE = 0.5  # seconds in which nothing may come
@@ -42,8 +42,4 @@ def assert_silent(received: Received) -> None:
         received.get(timeout=SILENCE)
 
 
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true in time"
-        time.sleep(0.02)
+eventually = partial(waiting.eventually, seconds=PATIENCE)

@@ -21,6 +21,7 @@ from gemhooks.errors import Misconfigured, PublishFailed
 from gemhooks.messages import DeadLetter, Delivery, Message
 from gemhooks.queues import sqlite_rows
 from gemhooks.queues.sqlite import SqliteBroker
+from tests.gemhooks.queues.helpers import eventually
 
 PATIENCE = 15.0  # seconds; a bound for waits, not a length
 SILENCE = 0.3  # seconds in which nothing may come
@@ -78,13 +79,6 @@ def take(received: Received) -> Delivery:
 def assert_silent(received: Received) -> None:
     with pytest.raises(queue.Empty):
         received.get(timeout=SILENCE)
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "did not come true in time"
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -474,6 +468,7 @@ FULL_DISK = """
 import os, subprocess, sys
 from gemhooks.messages import Message
 from gemhooks.queues.sqlite import SqliteBroker
+from tests.gemhooks.queues.helpers import eventually
 
 folder = sys.argv[1]
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m", "none", folder], check=True)

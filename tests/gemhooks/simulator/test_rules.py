@@ -15,6 +15,7 @@ from google.genai import errors
 from gemhooks.simulator import BatchPlan, Faults, Rule, Simulator
 from gemhooks.simulator.faults import Dice
 from gemhooks.simulator.rulebook import Rulebook
+from tests.services.waiting import eventually
 
 ONCE: Any = {"attempts": 1}
 
@@ -90,7 +91,7 @@ def test_a_download_breaks_off_in_the_middle_and_goes_on_from_there(
 ) -> None:
     source: Any = "files/any"
     batch = client.batches.create(model="m", src=source)
-    wait_until(lambda: all(not one.is_open for one in gemini.batches))
+    eventually(lambda: all(not one.is_open for one in gemini.batches), seconds=10)
     bare = (batch.name or "").removeprefix("batches/")
     url = f"{gemini.url}/v1/files/batch-{bare}:download?alt=media&key=k"
     misbehave(gemini, when=":download", first=1, drop="middle")
@@ -164,7 +165,7 @@ def test_a_resource_may_be_missing_for_some_time(gemini: Simulator, client: gena
     made: Any = client.interactions.create(model="m", input="Hi")
     with pytest.raises(gaos.NotFoundError):
         client.interactions.get(made.id)
-    wait_until(lambda: exists(client, made.id))
+    eventually(lambda: exists(client, made.id), seconds=10)
 
 
 def exists(client: genai.Client, interaction_id: str) -> bool:
@@ -222,10 +223,3 @@ def until_it_breaks(answer: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
     except urllib3.exceptions.ProtocolError:
         return
     pytest.fail("it did not break")
-
-
-def wait_until(is_so: Any, timeout: float = 10) -> None:
-    deadline = time.monotonic() + timeout
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

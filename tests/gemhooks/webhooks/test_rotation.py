@@ -28,7 +28,8 @@ from gemhooks.webhooks.receivers import Counts, Receivers
 from gemhooks.webhooks.rotation import Moment
 from tests.gemhooks.webhooks.conftest import Run, point_at
 from tests.gemhooks.webhooks.helpers import RunningReceiver, receiver
-from tests.integration.processes import ROOT, clean_env, eventually
+from tests.integration.processes import ROOT, clean_env
+from tests.services.waiting import eventually
 
 EVENTS_PER_SECOND = 10
 DYING = Path(__file__).with_name("rotate_and_die.py")
