@@ -84,10 +84,13 @@ def test_sigterm_ends_what_runs_and_gives_the_rest_back_at_once(
 
 def test_a_second_sigterm_ends_it_at_once(amqp_url: str, start: Start, notes: Path) -> None:
     publish(amqp_url, "blocked", ["b1"])
-    worker = start("blocked", amqp_url, GEMHOOKS_GRACE="60s")
+    port = free_port()
+    worker = start("blocked", amqp_url, admin=port, GEMHOOKS_GRACE="60s")
     eventually(lambda: lines(notes) == ["begin b1"], why="it runs")
+    eventually(is_ready(port), why="it is ready")
     worker.terminate()
-    time.sleep(0.5)  # two signals at the same time would be one
+    # Two signals at the same time would be one.
+    eventually(lambda: not is_ready(port)(), why="it has seen the first signal")
     worker.terminate()
 
     assert worker.wait(10) == 128 + signal.SIGTERM

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -144,7 +143,7 @@ def test_no_event_is_lost_where_only_the_new_secret_signs(
     stage: Stage, json_of: Callable[..., Any]
 ) -> None:
     with stage.traffic():
-        time.sleep(1)
+        eventually(lambda: len(stage.sent) > EVENTS_PER_SECOND, why="events flow")
         report = json_of("rotate", *stage.options(), "--revoke-now")
 
     answered = stage.statuses()
