@@ -1,41 +1,55 @@
 """Callers that wait together are answered together, each with its own answer."""
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gemhooks.errors import LedgerUnavailable
-from gemhooks.ledger.batching import MOST_AT_ONCE, Batching
+from gemhooks.ledger import batching
+from gemhooks.ledger.batching import Batching
+from tests.services.waiting import eventually
+
+FIRST = -1
+
+
+def asked_together(
+    work: Callable[[list[int]], list[Any]], items: range
+) -> tuple[list[list[int]], dict[int, Future[Any]]]:
+    """What *work* was asked for after a first batch during which all *items* came, and answers."""
+    entered, leave, asked = threading.Event(), threading.Event(), list[list[int]]()
+
+    def slow(given: list[int]) -> list[Any]:
+        if given == [FIRST]:
+            entered.set()
+            leave.wait(30)
+            return [None]
+        asked.append(sorted(given))
+        return work(given)
+
+    subject = Batching[int, Any](slow)
+    with ThreadPoolExecutor(len(items) + 1) as pool:
+        pool.submit(subject.ask, FIRST)
+        assert entered.wait(30)
+        futures = {item: pool.submit(subject.ask, item) for item in items}
+        eventually(lambda: len(subject.waiting) == len(items), why="all wait")
+        leave.set()
+    return asked, futures
 
 
 def test_each_of_many_callers_gets_its_own_answer() -> None:
-    batching = Batching[int, int](lambda items: [2 * item for item in items])
+    subject = Batching[int, int](lambda items: [2 * item for item in items])
     with ThreadPoolExecutor(16) as pool:
-        assert list(pool.map(batching.ask, range(1000))) == [2 * item for item in range(1000)]
+        assert list(pool.map(subject.ask, range(1000))) == [2 * item for item in range(1000)]
 
 
 def test_what_waits_while_a_batch_runs_goes_together_in_the_next_one() -> None:
-    entered, leave, seen = threading.Event(), threading.Event(), list[list[int]]()
+    asked, futures = asked_together(lambda items: [2 * item for item in items], range(1, 5))
 
-    def work(items: list[int]) -> list[None]:
-        seen.append(sorted(items))
-        entered.set()
-        leave.wait(30)
-        return [None] * len(items)
-
-    batching = Batching[int, None](work)
-    with ThreadPoolExecutor(5) as pool:
-        pool.submit(batching.ask, 0)
-        entered.wait(30)
-        for number in (1, 2, 3, 4):
-            pool.submit(batching.ask, number)
-        while len(batching.waiting) < 4:
-            threading.Event().wait(0.001)
-        leave.set()
-    assert seen == [[0], [1, 2, 3, 4]]
+    assert asked == [[1, 2, 3, 4]]
+    assert {item: future.result() for item, future in futures.items()} == {1: 2, 2: 4, 3: 6, 4: 8}
 
 
 def test_one_that_fails_takes_no_neighbour_with_it() -> None:
@@ -44,38 +58,28 @@ def test_one_that_fails_takes_no_neighbour_with_it() -> None:
             raise ValueError(7)
         return items
 
-    batching = Batching[int, int](work)
-    with ThreadPoolExecutor(8) as pool:
-        futures = [pool.submit(batching.ask, number) for number in range(8)]
-    assert [future.result() for future in futures[:7]] == list(range(7))
+    asked, futures = asked_together(work, range(8))
+
+    assert asked[0] == list(range(8))
+    assert [futures[item].result() for item in range(7)] == list(range(7))
     with pytest.raises(ValueError, match="7"):
         futures[7].result()
 
 
-def test_an_absent_database_is_asked_once_per_batch() -> None:
-    asked = list[int]()
-
+def test_a_database_that_is_away_is_asked_once_for_all() -> None:
     def work(items: list[int]) -> list[int]:
-        asked.append(len(items))
         raise LedgerUnavailable("away")
 
-    batching = Batching[int, int](work)
-    with ThreadPoolExecutor(4) as pool:
-        futures = [pool.submit(batching.ask, number) for number in range(4)]
-    assert all(isinstance(future.exception(), LedgerUnavailable) for future in futures)
-    assert sum(asked) == 4
+    asked, futures = asked_together(work, range(4))
+
+    assert asked == [[0, 1, 2, 3]]
+    assert all(isinstance(each.exception(), LedgerUnavailable) for each in futures.values())
 
 
-@given(st.integers(min_value=1, max_value=3 * MOST_AT_ONCE))
-def test_a_batch_is_bounded(count: int) -> None:
-    sizes = list[int]()
+def test_a_batch_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "MOST_AT_ONCE", 3)
 
-    def work(items: list[int]) -> list[None]:
-        sizes.append(len(items))
-        return [None] * len(items)
+    asked, futures = asked_together(lambda items: items, range(8))
 
-    batching = Batching[int, None](work)
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(batching.ask, range(count)))
-    assert max(sizes) <= MOST_AT_ONCE
-    assert sum(sizes) == count
+    assert [len(each) for each in asked] == [3, 3, 2]
+    assert all(future.result() == item for item, future in futures.items())
