@@ -96,6 +96,14 @@ def test_events_and_results_are_shown_and_stay_where_they_are(url: str) -> None:
     assert depth(url, topology.BATCHES.name) == 1
 
 
+def test_only_the_types_that_were_asked_for_are_shown(url: str) -> None:
+    with listener("--type", "batch.*", GEMHOOKS_BROKER_URL=url) as child:
+        publish(url, message("video.generated", id="v"), message("batch.failed", id="b"))
+        (line,) = shown(child, 1)
+
+    assert " batch.failed " in line
+
+
 def test_what_nobody_takes_is_kept_as_unrouted_though_somebody_listens(url: str) -> None:
     with listener("--type", "#", GEMHOOKS_BROKER_URL=url) as child:
         publish(url, message("ping", id="p"), message("video.generated", id="v"))
