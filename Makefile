@@ -55,6 +55,10 @@ pictures: setup-dev ## Draw the dashboards of docs/images anew, from five minute
 	@GEMHOOKS_TEST_PICTURES=docs/images GEMHOOKS_TEST_PICTURES_SECONDS=300 \
 	  $(BIN)/python -m pytest tests/deploy/test_live.py --timeout 900 -k pictures
 
+.PHONY: fuzz
+fuzz: setup-dev ## Try the properties with other examples, and more of them, than the suite does
+	@GEMHOOKS_TEST_HYPOTHESIS=fuzz $(BIN)/python -m pytest -m hypothesis $(ARGS)
+
 crash-matrix: setup-dev ## Kill a worker at every step of a function call, on SQLite and PostgreSQL
 	@GEMHOOKS_TEST_CRASHES=all $(BIN)/python -m pytest tests/workers/crashes --timeout 900 $(ARGS)
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 import structlog
 
@@ -11,6 +12,12 @@ from tests.services.errors import ServiceError
 from tests.services.install import ensure
 from tests.services.postgresql import Database, PostgresServer
 from tests.services.rabbitmq import Broker, RabbitNode, programs
+
+# The same examples in every run, so that only a change can fail it; `make fuzz` draws others.
+# No deadlines: a busy machine is no failure.
+hypothesis.settings.register_profile("suite", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("fuzz", max_examples=1000, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("GEMHOOKS_TEST_HYPOTHESIS", "suite"))
 
 _GIVEN = {
     "rabbitmq": ("GEMHOOKS_TEST_AMQP_URL", "GEMHOOKS_TEST_MANAGEMENT_URL"),

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from google.genai import interactions as google
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, BeforeValidator, Field
 
@@ -377,7 +377,6 @@ STEPS = JSON | st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(st.lists(STEPS))
 def test_any_steps_are_read_without_an_error(steps: list[Any]) -> None:
     waiting = waiting_calls(steps)
@@ -599,7 +598,6 @@ def test_a_validator_that_breaks_is_an_argument_error() -> None:
     assert run(functions, "take", {"x": 1}).outcome == Outcome.BAD_ARGUMENTS
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(st.fixed_dictionaries({}, optional={"order_id": JSON, "cents": JSON, "note": JSON}) | JSON)
 def test_the_function_runs_exactly_where_the_types_are_right(arguments: Any) -> None:
     functions, seen = Functions(), list[Any]()
@@ -946,7 +944,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(VALUES)
 def test_any_value_becomes_a_result_that_can_be_sent(value: object) -> None:
     result = returned(lambda: value, max_result=1024)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from gemhooks import messages
 from gemhooks.messages import DeadLetter, Message, Source
+from gemhooks.runner import LONGEST_AFTER
 
 ANY = st.builds(
     Message,
@@ -19,7 +20,7 @@ ANY = st.builds(
     source=st.sampled_from(Source),
     attempt=st.integers(1, 1000),
     replay=st.integers(0, 1000),
-    waiting=st.integers(0, 100_000),
+    waiting=st.integers(0, int(LONGEST_AFTER)),
     traceparent=st.text(),
 )
 

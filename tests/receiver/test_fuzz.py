@@ -49,7 +49,7 @@ def statuses(answers: bytes) -> list[int]:
     return [int(each[:3]) for each in answers.split(b"HTTP/1.1 ")[1:]]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     headers=st.dictionaries(NAMES, TEXT, max_size=8),
     body=st.binary(max_size=300),
@@ -72,7 +72,7 @@ def test_any_headers_and_any_body_get_a_decent_answer(
     assert site.total() == before + 1
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(body=st.binary(max_size=300), kind=TEXT)
 def test_any_signed_body_is_accepted(site: Site, body: bytes, kind: str) -> None:
     more = {"Content-Type": kind, "Connection": "close"}
