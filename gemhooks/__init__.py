@@ -1,5 +1,6 @@
 """What the author of a consumer imports."""
 
+import gemhooks.sparing  # noqa: F401 - before anything imports structlog
 from gemhooks import events
 from gemhooks.consumers import Consumers
 from gemhooks.errors import NotYet, Reject, Retry

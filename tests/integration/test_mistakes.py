@@ -119,10 +119,10 @@ def test_the_version_is_said() -> None:
     assert command("gemhooks", "--version").stdout.startswith("gemhooks 0.")
 
 
-def test_the_receiver_imports_neither_the_sdk_nor_the_database_nor_the_command_line() -> None:
+def test_the_receiver_imports_nothing_of_the_sdk_the_database_or_the_command_line() -> None:
     script = (
-        "import sys, receiver.server, gemhooks.queues.rabbitmq;"
-        "print([m for m in ('google.genai', 'sqlalchemy', 'typer') if m in sys.modules])"
+        "import sys, gemhooks.entry, receiver.server, gemhooks.queues.rabbitmq;"
+        "print([m for m in ('google.genai', 'sqlalchemy', 'typer', 'rich') if m in sys.modules])"
     )
     ended = subprocess.run(
         [sys.executable, "-c", script],
