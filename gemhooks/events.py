@@ -7,7 +7,6 @@ or the services in the wild disagree, every variant is read.
 import re
 from typing import Annotated, Any, ClassVar, Self
 
-import orjson
 from pydantic import (
     AliasChoices,
     BaseModel,
@@ -17,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from gemhooks import topology
+from gemhooks import jsontext, topology
 from gemhooks.errors import Undecodable
 
 LONGEST_ID = 2048  # characters
@@ -49,6 +48,12 @@ def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def _id_in(data: dict[str, Any]) -> Any:
+    """The first of its names that holds a text."""
+    names = (data.get(name) for name in ("id", "name", "interaction_id"))
+    return next((each for each in names if each and isinstance(each, str)), data.get("id"))
+
+
 Code = Annotated[int | str | None, BeforeValidator(_plain)]
 Text = Annotated[str | None, BeforeValidator(_text)]
 
@@ -56,11 +61,7 @@ Text = Annotated[str | None, BeforeValidator(_text)]
 class Resource(BaseModel, frozen=True, extra="allow"):
     """What the event is about. Gemini sends pointers; the result is fetched later."""
 
-    id: str = Field(
-        min_length=1,
-        max_length=LONGEST_ID,
-        validation_alias=AliasChoices("id", "name", "interaction_id"),
-    )
+    id: str = Field(min_length=1, max_length=LONGEST_ID)
     user_metadata: dict[str, Any] = {}
 
 
@@ -94,7 +95,7 @@ class Event(BaseModel, frozen=True, extra="allow"):
 
     type: str = Field(validation_alias=AliasChoices("type", "event_type"))
     version: str | None = None
-    timestamp: str | None = None
+    timestamp: Text = None
     data: Resource
 
     @property
@@ -122,6 +123,7 @@ class Event(BaseModel, frozen=True, extra="allow"):
         data = {**(nested if isinstance(nested, dict) else {}), **data}
         metadata = data.get("user_metadata", given.get("user_metadata"))
         data["user_metadata"] = metadata if isinstance(metadata, dict) else {}
+        data["id"] = _id_in(data)
         return {**given, "data": data, "version": _word(given.get("version"))}
 
 
@@ -369,8 +371,8 @@ def head_of(body: bytes) -> Head:
     endpoints that fail.
     """
     try:
-        given = orjson.loads(body)
-    except (orjson.JSONDecodeError, RecursionError):
+        given = jsontext.loads(body)
+    except (jsontext.Malformed, RecursionError):
         return Head.unknown()
     if not isinstance(given, dict):
         return Head.unknown()
@@ -410,14 +412,14 @@ def parse(body: bytes) -> Event:
     Raises Undecodable, with no part of the body in its text.
     """
     try:
-        given = orjson.loads(body)
+        given = jsontext.loads(body)
         if is_too_deep(given):
             raise Undecodable("the body is nested too deeply")
         event_type = _type_in(given) if isinstance(given, dict) else ""
         if event_type and "type" in given:
             given["type"] = event_type
         return _model_of(event_type).model_validate(given)
-    except (orjson.JSONDecodeError, RecursionError) as error:
+    except (jsontext.Malformed, RecursionError) as error:
         raise Undecodable("the body is not JSON") from error
     except ValidationError as error:
         raise Undecodable(_what_is_wrong(error)) from error

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import orjson
 import structlog
 
-from gemhooks import events
+from gemhooks import events, jsontext
 from gemhooks.batches import Summary, Tally, read_row
 from gemhooks.batches.lines import lines_of
 from gemhooks.batches.rows import Outcome, row_of
@@ -118,7 +118,7 @@ class BatchFetcher:
         with self.results.partial(BATCHES, batch.id, ROWS) as partial:
             partial.truncate()
             for row in rows:
-                partial.write(orjson.dumps(row) + b"\n")
+                partial.write(jsontext.dumps(row) + b"\n")
                 sink.tally.count(row_of(row))
             sink.tally.size = partial.size
             self._put(partial, batch)
@@ -192,7 +192,7 @@ def _can_travel(line: bytes) -> bool:
     if len(line) > LARGEST_ROW:
         return False
     is_flat = line.count(b"{") + line.count(b"[") < events.DEEPEST // 2
-    return is_flat or not events.is_too_deep({"data": {"row": orjson.loads(line)}})
+    return is_flat or not events.is_too_deep({"data": {"row": jsontext.loads(line)}})
 
 
 class Counting:

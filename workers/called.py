@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
-
-from gemhooks import events, topology
+from gemhooks import events, jsontext, topology
 from gemhooks.functions.records import CallRecord
 from gemhooks.messages import CONFIRM_TIMEOUT, Message, Publisher, confirm
 
@@ -36,7 +34,7 @@ def _message(record: CallRecord, user_metadata: dict[str, Any]) -> Message:
     when = datetime.fromtimestamp(record.ended_at or record.created_at, UTC).isoformat()
     when = when.replace("+00:00", "Z")
     data = _data(record) | {"user_metadata": user_metadata}
-    body = orjson.dumps(
+    body = jsontext.dumps(
         {"type": "function.called", "version": "1", "timestamp": when, "data": data}
     )
     return Message(
@@ -50,7 +48,7 @@ def _message(record: CallRecord, user_metadata: dict[str, Any]) -> Message:
 
 
 def _data(record: CallRecord) -> dict[str, Any]:
-    fits = len(orjson.dumps(record.result)) <= LONGEST_RESULT
+    fits = len(jsontext.dumps(record.result)) <= LONGEST_RESULT
     return {
         "id": record.interaction_id,
         "call_id": record.call_id,

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
-
-from gemhooks import events
+from gemhooks import events, jsontext
 from gemhooks.conversations import to_messages
 from gemhooks.gemini import FetchedInteraction
 from gemhooks.messages import CONFIRM_TIMEOUT, Message, Publisher
@@ -35,7 +33,7 @@ class ConversationTeller:
             "previous_interaction_id": fetched.parsed.get("previous_interaction_id"),
             "messages": [each.to_wire() for each in to_messages(fetched.parsed)],
         }
-        stored = orjson.dumps(conversation)
+        stored = jsontext.dumps(conversation)
         url = self.results.write("conversations", fetched.id, "json", stored)
         context = {
             "result_url": url,
@@ -58,14 +56,14 @@ def _messages(
             "previous_interaction_id": conversation["previous_interaction_id"],
             "index": index,
             "count": len(messages),
-            "message": message if len(orjson.dumps(message)) <= LARGEST else None,
+            "message": message if len(jsontext.dumps(message)) <= LARGEST else None,
             **context,
         }
         body = {"type": TYPE, "version": "1", "timestamp": when, "data": data}
         yield Message(
             id=f"{data['id']}/{TYPE}",  # the same at every attempt
             type=TYPE,
-            body=(raw := orjson.dumps(body)),
+            body=(raw := jsontext.dumps(body)),
             timestamp=int(time.time()),
             time=when,
             traceparent=events.head_of(raw).traceparent,

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
 import structlog
 
-from gemhooks import events
+from gemhooks import events, jsontext
 from gemhooks.errors import Gone, NotYet
 from gemhooks.functions.resuming import look_again
 from gemhooks.gemini import FetchedInteraction
@@ -148,7 +147,7 @@ def _fetched_message(
         "model": summary.model,
         "user_metadata": _metadata(event, fetched),
     }
-    body = orjson.dumps(
+    body = jsontext.dumps(
         {"type": "interaction.fetched", "version": "1", "timestamp": when, "data": data}
     )
     return Message(

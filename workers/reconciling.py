@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-import orjson
 import structlog
 
-from gemhooks import events, topology
+from gemhooks import events, jsontext, topology
 from gemhooks.errors import Gone, NotYet, PublishFailed, Reject, Retry
 from gemhooks.functions import resuming
 from gemhooks.ledger import Job, Ledgers
@@ -201,7 +200,7 @@ def _message(event_type: str, job: Job, sighting: Sighting) -> Message:
     """The event as Gemini would have sent it; its id is the same whoever finds it missing."""
     when = datetime.now(UTC) if sighting.changed_at is None else _time(sighting.changed_at)
     told = when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    body = orjson.dumps(
+    body = jsontext.dumps(
         {"type": event_type, "version": "v1", "timestamp": told, "data": _data(job, sighting)}
     )
     return Message(

@@ -4,9 +4,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-import orjson
-
-from gemhooks import events
+from gemhooks import events, jsontext
 from gemhooks.messages import Message
 
 
@@ -25,7 +23,7 @@ def told(event: events.Event, name: str, data: dict[str, Any], *, key: str = "")
     """
     when = event.timestamp or datetime.now(UTC).isoformat().replace("+00:00", "Z")
     resource = events.bare_id(event.data.id)
-    body = orjson.dumps({"type": name, "version": "1", "timestamp": when, "data": data})
+    body = jsontext.dumps({"type": name, "version": "1", "timestamp": when, "data": data})
     return Message(
         id=f"{resource}/{name}/{key}" if key else f"{resource}/{name}",
         type=name,

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 import structlog
 
-from gemhooks import events
+from gemhooks import events, jsontext
 from gemhooks.errors import Gone, NotYet, Refused, Retry
 from gemhooks.gemini.files import Download
 from gemhooks.messages import Publisher
@@ -82,7 +81,7 @@ class VideoFetcher:
         bare = events.bare_id(event.data.id)
         name = bare if number == 1 else f"{bare}-{number}"
         known = self.results.read(VIDEOS, name, METADATA)
-        metadata = orjson.loads(known) if known else self._stored(name, source)
+        metadata = jsontext.loads(known) if known else self._stored(name, source)
         data = metadata | {"id": event.data.id, "user_metadata": event.data.user_metadata}
         announce(self.publisher, [told(event, "video.fetched", data, key=str(number))])
         log.info("video_fetched", id=name, size=metadata["size"])
@@ -95,7 +94,7 @@ class VideoFetcher:
             url = self.results.put(partial, VIDEOS, name, MP4)
         metadata = {"result_url": url, "size": size, "content_type": "video/mp4"}
         # Written last: where it is, the video is whole.
-        self.results.write(VIDEOS, name, METADATA, orjson.dumps(metadata))
+        self.results.write(VIDEOS, name, METADATA, jsontext.dumps(metadata))
         self.index.record("video", name, url, size)
         self.metrics.fetched("video", fetched, time.monotonic() - began)
         return metadata

@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-import orjson
-
 from gemhooks.batches.keys import Keys
-from gemhooks.batches.rows import Outcome, read_row, row_of
+from gemhooks.batches.rows import Outcome, read_row
 
 # google.rpc codes of requests that would fail again just the same.
 HOPELESS = frozenset(
@@ -52,7 +50,7 @@ class Retrying:
                 yield line
 
     def _needs_another(self, line: bytes) -> bool:
-        key = _key(line)
+        key = read_row(line).key
         if key is None:
             self.keyless += 1
             return True
@@ -63,11 +61,3 @@ class Retrying:
             self.hopeless += 1
             return False
         return True
-
-
-def _key(line: bytes) -> str | None:
-    try:
-        given = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
-    return row_of(given).key if isinstance(given, dict) else None

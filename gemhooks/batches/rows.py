@@ -11,6 +11,8 @@ from typing import Any
 
 import orjson
 
+from gemhooks import jsontext
+
 Json = dict[str, Any]
 
 RESPONSES = ("candidates", "embedding", "embeddings", "promptFeedback", "usageMetadata")
@@ -51,7 +53,10 @@ def read_row(line: bytes) -> Row:
         given = orjson.loads(line)
     except orjson.JSONDecodeError:
         return MALFORMED
-    return row_of(given) if isinstance(given, dict) else MALFORMED
+    if not isinstance(given, dict):
+        return MALFORMED
+    is_rounded = isinstance(_raw_key(given), float)  # a large integer, most likely
+    return row_of(jsontext.loads(line) if is_rounded else given)
 
 
 def row_of(given: Json) -> Row:
@@ -71,13 +76,16 @@ def row_of(given: Json) -> Row:
 
 def _key(given: Json) -> str | None:
     """The key, or the one in the metadata; a number by its JSON text."""
+    key = _raw_key(given)
+    if isinstance(key, int | float) and not isinstance(key, bool):
+        key = jsontext.dumps(key).decode()
+    return key if isinstance(key, str) and key else None
+
+
+def _raw_key(given: Json) -> Any:
     metadata = given.get("metadata")
     key = given.get("key")
-    if key is None and isinstance(metadata, dict):
-        key = metadata.get("key")
-    if isinstance(key, int | float) and not isinstance(key, bool):
-        key = orjson.dumps(key).decode()
-    return key if isinstance(key, str) and key else None
+    return metadata.get("key") if key is None and isinstance(metadata, dict) else key
 
 
 def _bare_status(given: Json) -> Json | None:

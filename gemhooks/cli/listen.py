@@ -9,10 +9,9 @@ from functools import partial
 from itertools import islice
 from typing import Annotated, Any
 
-import orjson
 import typer
 
-from gemhooks import topology
+from gemhooks import jsontext, topology
 from gemhooks.cli import sending
 from gemhooks.cli.tables import PLAIN, Format, FormatOption
 from gemhooks.errors import Unavailable
@@ -133,8 +132,8 @@ def resource_of(message: Message) -> str:
 def body_of(message: Message) -> dict[str, Any]:
     """The JSON object that the body is, or {}."""
     try:
-        found = orjson.loads(message.body)
-    except orjson.JSONDecodeError:
+        found = jsontext.loads(message.body)
+    except jsontext.Malformed:
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -151,4 +150,4 @@ def json_line(message: Message, status: int | None) -> str:
         "forwarded": status,
         "body": body_of(message) or message.body.decode("utf-8", "replace"),
     }
-    return orjson.dumps(known).decode()
+    return jsontext.dumps(known).decode()

@@ -3,8 +3,7 @@
 import time
 from datetime import UTC, datetime
 
-import orjson
-
+from gemhooks import jsontext
 from gemhooks.messages import Message
 
 TYPE = "interaction.waiting"
@@ -25,7 +24,7 @@ def look_again(interaction_id: str, *, by: str) -> Message:
     return Message(
         id=f"{interaction_id}/{TYPE}/{by}",
         type=TYPE,
-        body=orjson.dumps(body),
+        body=jsontext.dumps(body),
         timestamp=int(time.time()),
         trust="hint",
     )

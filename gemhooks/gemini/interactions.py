@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
+from gemhooks import jsontext
 from gemhooks.errors import AnswerLost, NotYet, Refused
 from gemhooks.events import bare_id
 from gemhooks.gemini.client import Connection, segment
@@ -59,8 +58,8 @@ class Interactions:
 
 def _interaction(raw: bytes, *, expected: str | None = None) -> FetchedInteraction:
     try:
-        parsed = orjson.loads(raw)
-    except (orjson.JSONDecodeError, RecursionError):
+        parsed = jsontext.loads(raw)
+    except (jsontext.Malformed, RecursionError):
         raise AnswerLost(MALFORMED) from None
     found = parsed.get("id") if isinstance(parsed, dict) else None
     if not isinstance(found, str) or not found or bare_id(found) != (expected or bare_id(found)):

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-import orjson
 import urllib3
 
+from gemhooks import jsontext
 from gemhooks.errors import AnswerLost, Refused, Retry
 from gemhooks.gemini.errors import MALFORMED, OK, Asked, of_status, unheard
 from gemhooks.gemini.pools import Pools
@@ -70,8 +70,8 @@ class Rest:
         with self.get(self.place(path)) as response:
             raw = bounded(response.stream(CHUNK), self._timeout)
         try:
-            return raw, orjson.loads(raw)
-        except (orjson.JSONDecodeError, RecursionError):
+            return raw, jsontext.loads(raw)
+        except (jsontext.Malformed, RecursionError):
             raise Retry(MALFORMED) from None
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
@@ -81,16 +81,18 @@ class Rest:
         """
         sent = {"Content-Type": "application/json"}
         try:
-            response = self._request(self.place(path), sent, method="POST", body=orjson.dumps(body))
+            response = self._request(
+                self.place(path), sent, method="POST", body=jsontext.dumps(body)
+            )
             with closing(response):
                 if response.status != OK:
                     self._refuse(response)
-                return orjson.loads(bounded(response.stream(CHUNK), self._timeout))
+                return jsontext.loads(bounded(response.stream(CHUNK), self._timeout))
         except NOT_CONNECTED as error:
             raise Retry(f"Gemini cannot be reached ({type(error).__name__})") from None
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise AnswerLost(f"Gemini did not answer ({type(error).__name__})") from None
-        except (orjson.JSONDecodeError, RecursionError):
+        except (jsontext.Malformed, RecursionError):
             raise AnswerLost(MALFORMED) from None
 
     @contextmanager
@@ -180,8 +182,8 @@ class Rest:
         if response.status == TOO_FAR:
             raise Shorter("the file is shorter than what has arrived of it")
         body = None
-        with suppress(urllib3.exceptions.HTTPError, OSError, orjson.JSONDecodeError):
-            body = orjson.loads(response.read(LARGEST_REFUSAL))
+        with suppress(urllib3.exceptions.HTTPError, OSError, jsontext.Malformed):
+            body = jsontext.loads(response.read(LARGEST_REFUSAL))
         response.close()
         raise of_status(response.status, response.headers, body, key=self._key)
 

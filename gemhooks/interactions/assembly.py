@@ -6,8 +6,7 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import orjson
-
+from gemhooks import jsontext
 from gemhooks.interactions.events import (
     Completed,
     Created,
@@ -115,8 +114,8 @@ class Assembly:
 
 def _parsed(arguments: str) -> Any:
     try:
-        return orjson.loads(arguments)
-    except orjson.JSONDecodeError:  # kept as it came, for a person to see
+        return jsontext.loads(arguments)
+    except jsontext.Malformed:  # kept as it came, for a person to see
         return arguments
 
 

@@ -10,6 +10,7 @@ from typing import Protocol
 import orjson
 import structlog
 
+from gemhooks import jsontext
 from gemhooks.errors import NotYet, Retry
 from gemhooks.gemini import FetchedInteraction, Gemini
 from gemhooks.gemini.stream import DONE, Frame
@@ -172,6 +173,6 @@ class _Seen:
 
 def _event(frame: Frame) -> InteractionEvent:
     try:
-        return parse(orjson.loads(frame.data), name=frame.name)
-    except orjson.JSONDecodeError:
+        return parse(jsontext.loads(frame.data), name=frame.name)
+    except jsontext.Malformed:
         return Unknown(event_type=frame.name or UNKNOWN, metadata={"data": frame.data})

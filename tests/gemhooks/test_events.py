@@ -1,5 +1,6 @@
 """Every documented payload, every variant seen in the wild, and what is nobody's event."""
 
+import codecs
 import json
 
 import orjson
@@ -115,6 +116,9 @@ def test_no_prefix_eats_the_whole_id(resource_id: str) -> None:
         {"type": "interaction.completed", "interaction": {"id": "id_1"}},
         {"event_type": "interaction.completed", "data": {"id": "id_1"}},
         {"type": "interaction.completed", "version": 2, "data": {"id": "id_1"}},
+        {"type": "interaction.completed", "timestamp": 1769083200, "data": {"id": "id_1"}},
+        {"type": "batch.succeeded", "data": {"id": None, "name": "id_1"}},
+        {"type": "batch.succeeded", "data": {"id": "", "name": 5, "interaction_id": "id_1"}},
     ],
 )
 def test_an_id_is_found_wherever_it_was_seen(given_body: dict[str, object]) -> None:
@@ -138,6 +142,18 @@ def test_user_metadata_is_found_in_the_data_and_beside_it() -> None:
     )
 
     assert (inside.data.user_metadata, beside.data.user_metadata) == ({"a": 1}, {"a": 1})
+
+
+def test_a_byte_order_mark_is_no_part_of_the_event() -> None:
+    marked = codecs.BOM_UTF8 + body("interaction.completed")
+
+    assert events.type_of(marked) == events.parse(marked).type == "interaction.completed"
+
+
+def test_a_large_integer_is_not_rounded() -> None:
+    event = events.parse(body("interaction.completed", user_metadata={"account": 10**20 + 1}))
+
+    assert event.data.user_metadata == {"account": 10**20 + 1}
 
 
 NOBODYS = [

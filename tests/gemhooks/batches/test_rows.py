@@ -130,3 +130,9 @@ def test_kinds_of_errors_are_counted_without_end_but_not_told_without_end() -> N
     assert len(errors) == 51
     assert sum(errors.values()) == 500
     tally.close()
+
+
+def test_keys_that_are_large_numbers_are_told_apart() -> None:
+    lines = [b'{"key":%d,"response":{"candidates":[{}]}}' % (10**20 + each) for each in (0, 1)]
+
+    assert [read_row(line).key for line in lines] == [str(10**20), str(10**20 + 1)]

@@ -37,6 +37,16 @@ def test_an_interaction_comes_with_the_very_bytes_that_were_sent(
     assert server.seen[0][2] == KEY
 
 
+def test_a_large_number_in_an_argument_is_not_rounded(
+    server: ScriptedServer, gemini: Gemini
+) -> None:
+    """A function that charges an account must not be given its neighbour's number."""
+    account = 10**20 + 1
+    server.answer(200, json.dumps({"id": "int_1", "steps": [{"account": account}]}).encode())
+
+    assert gemini.interactions.get("int_1").parsed["steps"] == [{"account": account}]
+
+
 @pytest.mark.parametrize(
     ("wanted", "segment"),
     [

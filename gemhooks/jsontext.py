@@ -1,0 +1,31 @@
+"""JSON in which a large integer stays the integer it is: ids and amounts must not be rounded."""
+
+import codecs
+import json
+import re
+from typing import Any
+
+import orjson
+
+_LONG = re.compile(rb"\d{19}")  # an integer beyond 64 bits has no fewer digits
+
+Malformed = orjson.JSONDecodeError  # a ValueError; also for lone surrogates and endless nesting
+
+
+def loads(text: bytes | str) -> Any:
+    """Parse *text*, which may begin with a byte order mark. Raises Malformed.
+
+    orjson would make a float of an integer beyond 64 bits.
+    """
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    raw = raw.removeprefix(codecs.BOM_UTF8)
+    parsed = orjson.loads(raw)
+    return json.loads(raw) if _LONG.search(raw) else parsed
+
+
+def dumps(value: Any) -> bytes:
+    """*value* as UTF-8. Raises TypeError or ValueError for what JSON has no form for."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # an integer beyond 64 bits, most likely
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
