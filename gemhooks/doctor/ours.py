@@ -10,7 +10,7 @@ from gemhooks.doctor.findings import Finding, green, red, skipped, yellow
 from gemhooks.errors import Unavailable
 from gemhooks.ledger import inspecting as ledger
 from gemhooks.queues import inspecting as queues
-from gemhooks.queues.inspecting import Inspection, QueueState
+from gemhooks.queues.states import Inspection, QueueState
 from gemhooks.webhooks.receivers import Counts, Receivers
 
 START = "make up (or start receiver and workers): they make what is missing"

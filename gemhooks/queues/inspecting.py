@@ -1,32 +1,13 @@
 """What a broker has, seen without changing it: exchanges, queues, their arguments and consumers."""
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 
 from gemhooks.errors import Misconfigured, Unavailable
 from gemhooks.queues import sqlite_owners, sqlite_rows
 from gemhooks.queues.sqlite import path_of
-
-
-@dataclass(frozen=True, slots=True)
-class QueueState:
-    """How many messages and consumers a queue has; None where nobody can tell."""
-
-    messages: int
-    consumers: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Inspection:
-    """*missing* names exchanges and queues; *different* are sentences; *processes* consume."""
-
-    queues: Mapping[str, QueueState]
-    missing: tuple[str, ...] = ()
-    different: tuple[str, ...] = ()
-    arguments_checked: bool = False
-    processes: int | None = None
+from gemhooks.queues.states import Inspection, QueueState
 
 
 def inspect(url: str, queues: Sequence[str], *, management_url: str = "") -> Inspection:

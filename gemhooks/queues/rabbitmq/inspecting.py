@@ -9,8 +9,8 @@ from pika.exceptions import AMQPConnectionError, AMQPError, ChannelClosedByBroke
 
 from gemhooks import topology
 from gemhooks.errors import GemhooksError, Unavailable
-from gemhooks.queues.inspecting import Inspection, QueueState
 from gemhooks.queues.rabbitmq import management, parameters
+from gemhooks.queues.states import Inspection, QueueState
 
 HEARTBEAT = 10  # seconds
 NOT_FOUND = 404
