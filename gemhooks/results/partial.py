@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from gemhooks.errors import Retry
+from gemhooks.results.flushing import Flusher
 from gemhooks.results.reasons import full_disk_is_a_retry
 
 ABANDONED = 72 * 3600.0  # seconds; by then Gemini has deleted what could complete it
@@ -23,6 +24,7 @@ class Partial:
     def __init__(self, path: Path, file: FileIO) -> None:
         self.path = path
         self._file = file
+        self._flusher = Flusher(path)
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -48,6 +50,7 @@ class Partial:
             rest = memoryview(chunk)
             while rest:
                 rest = rest[self._file.write(rest) :]
+        self._flusher.wrote(len(chunk))
 
     def truncate(self, size: int = 0) -> None:
         self._file.truncate(size)
@@ -70,6 +73,7 @@ class Partial:
         trace: TracebackType | None,
     ) -> None:
         """Let go of it; what has arrived stays for the next attempt."""
+        self._flusher.close()
         self._file.close()
 
 
