@@ -63,17 +63,18 @@ def test_what_came_during_one_flush_has_the_next(path: Path) -> None:
 
 
 def test_the_end_waits_for_what_is_under_way(path: Path) -> None:
-    disk, ended = Disk(), threading.Event()
+    disk = Disk()
     flusher = Flusher(path, sync=disk.sync)
     flusher.wrote(ENOUGH)
     eventually(lambda: disk.begun == 1)
-    end = threading.Thread(target=lambda: (flusher.close(), ended.set()))
+    end = threading.Thread(target=flusher.close)
     end.start()
 
-    assert not ended.wait(0.05)
+    end.join(0.05)
+    assert end.is_alive()
     disk.goes_on.set()
-    assert ended.wait(30)
-    end.join()
+    end.join(30)
+    assert not end.is_alive()
 
 
 def test_a_disk_that_fails_is_the_writers_to_notice(path: Path) -> None:
