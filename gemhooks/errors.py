@@ -93,15 +93,17 @@ class Undecodable(GemhooksError):
 class Retry(GemhooksError):
     """Raised by a handler to see the same message again, *after* seconds if it says so.
 
-    *reason* is shown in logs and, at the end, in the dead letter.
+    *reason* is shown in logs and, at the end, in the dead letter. The end is that of the schedule,
+    or comes after *most* attempts in all.
     """
 
-    def __init__(self, reason: str, *, after: float | None = None) -> None:
+    def __init__(self, reason: str, *, after: float | None = None, most: int | None = None) -> None:
         if after is not None and not after >= 0:  # NaN too; a text is a TypeError
             raise ValueError(f"after must be seconds, not {after}")
         super().__init__(reason)
         self.reason = str(reason)  # people pass the exception that they caught
         self.after = after
+        self.most = most
 
 
 class NotYet(Retry):
@@ -129,4 +131,8 @@ class Gone(Reject):
 
 
 class Refused(Reject):
-    """Gemini refuses our key or our request: a person must look."""
+    """Gemini refuses our key or our request: a person must look. *status* is HTTP's."""
+
+    def __init__(self, reason: str, *, status: int | None = None) -> None:
+        super().__init__(reason)
+        self.status = status

@@ -232,12 +232,18 @@ class Runner:
         unproven = isinstance(error, NotYet) and message.trust == "hint"
         if unproven and message.attempt >= MOST_NOT_FOUND_ON_A_HINT:
             return dead("not_found", _said(error), error)
-        if message.attempt > len(self.schedule):
+        if message.attempt >= self.allowed(error):
             return dead(given_up, _said(error), error)
         planned = self.schedule[message.attempt - 1] if after is None else after
         wait = min(planned * (1 + JITTER * self.jitter()), LONGEST_AFTER)
         reason = error.reason if isinstance(error, Retry) else type(error).__name__
         return Outcome(Fate.RETRY, redact(reason)[:200], wait)
+
+    def allowed(self, error: BaseException) -> int:
+        """How many attempts there are in all."""
+        scheduled = len(self.schedule) + 1
+        most = error.most if isinstance(error, Retry) else None
+        return scheduled if most is None else min(scheduled, most)
 
     def settle(self, delivery: Delivery, outcome: Outcome) -> None:
         match outcome.fate:

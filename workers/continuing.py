@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 
 from gemhooks.consumers import Handled
-from gemhooks.errors import AnswerLost, Reject, Retry
+from gemhooks.errors import AnswerLost, Refused, Reject, Retry
 from gemhooks.functions import marks
 from gemhooks.functions.chains import Begun, ContinuationLedger, Place, SendState
 from gemhooks.functions.continuations import continuation
@@ -19,6 +19,9 @@ from workers.ports import InteractionStarter, JobBook
 # What a continuation takes from the start where the interaction itself does not say it.
 KEPT = ("tools", "webhook_config", "system_instruction", "generation_config")
 ASKED = "interaction.requires_action"
+BAD_REQUEST = 400
+# Gemini refuses results that are right, too, and takes them the next time (python-genai#3003).
+MOST_REFUSALS = 4
 log = structlog.get_logger()
 
 
@@ -36,8 +39,8 @@ class Continuer:
     def send(self, interaction: dict[str, Any], results: Sequence[Result], place: Place) -> Handled:
         """Answer all calls of *interaction* at once.
 
-        Raises Retry where it is worth asking again, Refused with Gemini's words where it won't
-        have it: a replay sends the same results once more.
+        Raises Retry where it is worth asking again, Refused where Gemini won't have it, both with
+        Gemini's words: a replay sends the same results once more.
         """
         begun = self.continuations.begin(interaction["id"], place, lease=self.lease, wait=self.wait)
         if not begun.granted:
@@ -66,6 +69,8 @@ class Continuer:
             raise Retry(f"waiting for the event: {error.reason}", after=self.wait) from error
         except (Retry, Reject) as error:
             self._not_sent(interaction_id, error)
+            if isinstance(error, Refused) and error.status == BAD_REQUEST:
+                raise Retry(error.reason, most=MOST_REFUSALS) from error
             raise
 
     def _not_sent(self, interaction_id: str, error: Retry | Reject) -> None:

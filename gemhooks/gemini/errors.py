@@ -74,8 +74,8 @@ def of_status(status: int, headers: Mapping[str, str], body: object, *, key: str
         kind = AnswerLost if status in TIMEOUTS else Retry
         return kind(f"Gemini answered {status}", after=_retry_after(headers))
     if status in KEY_REFUSED:
-        return Refused(f"Gemini refuses our API key for this ({status})")
-    return Refused(f"Gemini answered {status}: {_text(body, key=key)}")
+        return Refused(f"Gemini refuses our API key for this ({status})", status=status)
+    return Refused(f"Gemini answered {status}: {_text(body, key=key)}", status=status)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -172,6 +172,17 @@ def test_the_schedule_ends_in_the_dead_letters() -> None:
     assert run(raising(ValueError("a bug")), last) == [DeadLetter("gave_up", "ValueError", "a bug")]
 
 
+@pytest.mark.parametrize(("most", "attempt"), [(1, 1), (2, 2), (99, len(SCHEDULE) + 1)])
+def test_a_handler_may_ask_for_fewer_attempts_than_the_schedule_has(
+    most: int, attempt: int
+) -> None:
+    asked = raising(Retry("slow", most=most, after=7.0))
+    before, last = (KeptDelivery(message(attempt=each)) for each in (attempt - 1, attempt))
+
+    assert run(asked, last) == [DeadLetter("gave_up", "Retry", "slow")]
+    assert attempt == 1 or run(asked, before) == [("later", attempt, 7.0)]
+
+
 def test_an_unproven_id_that_gemini_does_not_know_is_soon_given_up() -> None:
     hint = KeptDelivery(message(attempt=3, trust="hint"))
 

@@ -38,7 +38,7 @@ from tests.workers.gemini import MemoryGemini, fetched
 from workers.called import CallAnnouncer
 from workers.calling import parked
 from workers.chains import Chains
-from workers.continuing import Continuer
+from workers.continuing import MOST_REFUSALS, Continuer
 from workers.functions import FunctionCaller, Limits
 
 CONTINUED = Handled("continued")
@@ -357,7 +357,7 @@ def test_a_chain_that_lasts_too_long_ends_in_a_dead_letter(bench: Bench) -> None
 
 
 @pytest.mark.parametrize(
-    "error", [Retry("Gemini answered 500", after=7.0), Refused("Gemini answered 400: turns")]
+    "error", [Retry("Gemini answered 500", after=7.0), Refused("refused (403)", status=403)]
 )
 def test_a_refused_continuation_is_repeated_with_the_stored_results(
     bench: Bench, error: Retry | Refused
@@ -373,6 +373,19 @@ def test_a_refused_continuation_is_repeated_with_the_stored_results(
 
     assert len(bench.effects.lines) == 2
     assert all(each == bench.gemini.created[0] for each in bench.gemini.created)
+
+
+def test_a_bad_request_is_tried_some_times_with_the_stored_results(bench: Bench) -> None:
+    bench.gemini.wait_for("v1_a", charge(), **OURS)
+    bench.gemini.script = [Refused("Gemini answered 400: turns", status=400)] * 3
+
+    for _ in range(3):
+        with pytest.raises(Retry, match="400: turns") as caught:
+            bench.run()
+        assert caught.value.most == MOST_REFUSALS
+    assert bench.run() == CONTINUED
+
+    assert len(bench.effects.lines) == 1
 
 
 def test_a_lost_answer_is_not_sent_again_but_waited_for_and_then_parked(bench: Bench) -> None:
