@@ -1,11 +1,8 @@
 """A batch of two gigabytes: stored beside ``curl -o``, read beside Google's client, and killed."""
 
 import argparse
-import hashlib
 import json
-import random
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -20,6 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench.killing import Killed, killed
 from bench.processes import ROOT, ours, running
 from bench.stats import ratio
 from gemhooks.events import bare_id
@@ -49,15 +47,6 @@ class Measured:
     def add(self, way: str, seconds: float, peak: float = 0.0) -> None:
         self.seconds.setdefault(way, []).append(seconds)
         self.peaks.setdefault(way, []).append(peak)
-
-
-@dataclass(frozen=True)
-class Killed:
-    """How a download ended that was killed again and again."""
-
-    kills: int
-    identical: bool
-    twice: float  # share of the file that was received a second time
 
 
 @dataclass(frozen=True)
@@ -96,26 +85,13 @@ def curl(server: Served, folder: Path) -> float:
     return time.perf_counter() - began
 
 
-def client(way: str, server: Served, folder: Path, counter: Path) -> "subprocess.Popen[bytes]":
-    command = ours("bench.batch_client", way, server.url, server.name, str(folder), str(counter))
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
-
-
 def fetched(way: str, server: Served, folder: Path) -> dict[str, Any]:
     """What one way tells of itself; its files are removed again."""
-    counter, place = new_counter(folder), folder / "results"
-    with client(way, server, place, counter) as process:
-        told, _ = process.communicate()
+    place = folder / "results"
+    command = ours("bench.batch_client", way, server.url, server.name, str(place))
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)
     shutil.rmtree(place, ignore_errors=True)
-    if process.returncode:
-        raise RuntimeError(f"{way} ended with {process.returncode}")
-    return dict(json.loads(told))
-
-
-def new_counter(folder: Path) -> Path:
-    counter = folder / "counter"
-    counter.write_bytes(bytes(8))
-    return counter
+    return dict(json.loads(done.stdout))
 
 
 def measure(shape: Shape, server: Served, folder: Path, repeat: int) -> Measured:
@@ -132,41 +108,6 @@ def measure(shape: Shape, server: Served, folder: Path, repeat: int) -> Measured
                 raise RuntimeError(f"{way} read {told['rows']} of {shape.rows} rows")
             measured.add(way, told["seconds"], told["peak"] - told["at_rest"])
     return measured
-
-
-def killed(server: Served, folder: Path, kills: int, *, seed: int = 1) -> Killed:
-    """Kill the worker at random bytes, *kills* times in one download; compare with curl's file."""
-    dice, counter, place = random.Random(seed), new_counter(folder), folder / "results"  # noqa: S311
-    whole = (folder / "curl.jsonl").stat().st_size
-    for at in sorted(dice.randrange(whole) for _ in range(kills)):
-        kill_at(at, client("rows", server, place, counter), place)
-    with client("rows", server, place, counter) as process:
-        process.communicate()
-    (received,) = struct.unpack("<q", counter.read_bytes())
-    stored = place / "batches" / bare_id(server.name) / "rows.jsonl"
-    identical = digest(stored) == digest(folder / "curl.jsonl")
-    shutil.rmtree(place)
-    return Killed(kills, identical, (received - whole) / whole)
-
-
-def kill_at(at: int, process: "subprocess.Popen[bytes]", place: Path) -> None:
-    """Kill once so many bytes have arrived."""
-    with process:
-        while process.poll() is None and arrived(place) < at:
-            time.sleep(0.001)
-        process.kill()
-
-
-def arrived(place: Path) -> int:
-    try:
-        return sum(each.stat().st_size for each in (place / ".partial").iterdir())
-    except FileNotFoundError:
-        return 0
-
-
-def digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def report(found: dict[str, Measured], ends: dict[str, Killed]) -> dict[str, Any]:
@@ -206,7 +147,8 @@ def show(told: dict[str, Any]) -> None:
     peaks = (f"{one['peak_mib_above_idle']:.1f}" for one in each)
     table.add_row("peak above idle, MiB", *peaks, f"at most {ALLOWED_MIB:.0f}")
     ends = [one["killed"] for one in each]
-    table.add_row("kills", *(str(end["kills"]) for end in ends), "")
+    table.add_row("kills of a worker", *(str(end["kills"]) for end in ends), "")
+    table.add_row("replays of a dead letter", *(str(end["replays"]) for end in ends), "")
     table.add_row("byte-identical", *("yes" if end["identical"] else "NO" for end in ends), "yes")
     twice = (f"{end['twice']:.2%}" for end in ends)
     table.add_row("received twice", *twice, f"at most {ALLOWED_TWICE:.0%}")
@@ -237,7 +179,9 @@ def run(wanted: argparse.Namespace) -> dict[str, Any]:
         for shape in shapes:
             with served(shape, folder) as server:
                 found[shape.name] = measure(shape, server, folder, wanted.repeat)
-                ends[shape.name] = killed(server, folder, wanted.kills)
+                ends[shape.name] = killed(
+                    server.url, server.name, folder / "curl.jsonl", kills=wanted.kills
+                )
     return report(found, ends)
 
 

@@ -1,8 +1,7 @@
 """One way to fetch a batch's results, in a process of its own: ``store``, ``rows`` or ``sdk``.
 
 Prints JSON: seconds, rows, MiB resident at rest and at the peak. ``rows`` is the built-in worker:
-it stores the file, reads each row and writes the summary. *counter* is a file that holds how many
-bytes the process has received so far, also after it was killed.
+it stores the file, reads each row and writes the summary.
 """
 
 import json
@@ -13,8 +12,6 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,6 @@ from prometheus_client import CollectorRegistry
 
 from gemhooks import events, logs
 from gemhooks.gemini import Gemini
-from gemhooks.gemini.files import Download, Files
 from gemhooks.messages import Message
 from gemhooks.metrics import ResultMetrics
 from gemhooks.results import ResultsStore
@@ -30,20 +26,14 @@ from workers.batches import BatchFetcher
 from workers.downloading import Downloading, NoSink
 
 
-class Counted:
-    """Files whose received bytes are counted where a kill cannot reach."""
+class Counter:
+    """Bytes that were received, in a file."""
 
-    def __init__(self, files: Files, counter: Path) -> None:
-        self._files = files
-        with counter.open("r+b") as file:
+    def __init__(self, path: Path) -> None:
+        with path.open("r+b") as file:
             self._count = mmap.mmap(file.fileno(), 8)
 
-    @contextmanager
-    def open(self, source: str, /, *, start: int = 0) -> Iterator[Download]:
-        with self._files.open(source, start=start) as download:
-            yield replace(download, chunks=self._counted(download.chunks))
-
-    def _counted(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    def of(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         for chunk in chunks:
             (before,) = struct.unpack("<q", self._count[:8])
             self._count[:8] = struct.pack("<q", before + len(chunk))
@@ -62,18 +52,20 @@ class Nobody:
         """Forget it."""
 
 
-def store(gemini: Gemini, files: Any, folder: Path, name: str) -> int:
+def store(gemini: Gemini, folder: Path, name: str) -> int:
     results, source = ResultsStore(str(folder)), f"files/batch-{events.bare_id(name)}"
     with results.partial("batches", "plain", "rows.jsonl") as partial:
-        Downloading(files, source, partial, NoSink()).run()
+        Downloading(gemini.files, source, partial, NoSink()).run()
         results.put(partial, "batches", "plain", "rows.jsonl")
     return 0
 
 
-def rows(gemini: Gemini, files: Any, folder: Path, name: str) -> int:
+def rows(gemini: Gemini, folder: Path, name: str) -> int:
     results, nobody = ResultsStore(str(folder)), Nobody()
     metrics = ResultMetrics(CollectorRegistry())
-    fetcher = BatchFetcher(gemini.operations, files, results, nobody, nobody, nobody, metrics)
+    fetcher = BatchFetcher(
+        gemini.operations, gemini.files, results, nobody, nobody, nobody, metrics
+    )
     event = events.parse(json.dumps({"type": "batch.succeeded", "data": {"id": name}}).encode())
     assert isinstance(event, events.BatchEvent)  # noqa: S101 - for the type checker
     fetcher.fetch(event)
@@ -97,10 +89,9 @@ def mib(name: str) -> float:
 
 
 def main() -> None:
-    way, url, name, folder, counter = sys.argv[1:]
+    way, url, name, folder = sys.argv[1:]
     logs.configure("json", "warning")
     gemini = Gemini("any", base_url=url, timeout=30.0)
-    files = Counted(gemini.files, Path(counter))
     gemini.operations.get(name)  # a worker at rest has spoken to Gemini before
     if way == "sdk":
         import google.genai  # noqa: F401, PLC0415 - its import is not what is measured
@@ -108,7 +99,7 @@ def main() -> None:
     if way == "sdk":
         count = sdk(url, name)
     else:
-        count = {"store": store, "rows": rows}[way](gemini, files, Path(folder), name)
+        count = {"store": store, "rows": rows}[way](gemini, Path(folder), name)
     seconds = time.perf_counter() - began
     told = {"seconds": seconds, "rows": count, "at_rest": at_rest, "peak": mib("VmHWM")}
     os.write(1, json.dumps(told).encode())

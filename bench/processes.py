@@ -51,10 +51,9 @@ def running(
 ) -> Iterator[Program]:
     """Run *command* from the repository's root; ended on the way out."""
     output = folder / f"{name}.log"
-    inherited = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
     with output.open("wb") as file:
         process = subprocess.Popen(
-            command, cwd=ROOT, env={**inherited, **env}, stdout=file, stderr=file
+            command, cwd=ROOT, env=environment(env), stdout=file, stderr=file
         )
     try:
         yield Program(name, process, output)
@@ -65,6 +64,12 @@ def running(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def environment(more: Mapping[str, str]) -> dict[str, str]:
+    """What a program under measurement sees: little of ours, and *more*."""
+    inherited = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+    return {**inherited, **more}
 
 
 def ours(*arguments: str) -> list[str]:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from gemhooks import entry, service
+from gemhooks import entry, service, topology
 from gemhooks.consumers import Consumers
 from gemhooks.errors import Misconfigured
 from gemhooks.gemini import Gemini
@@ -13,6 +13,7 @@ from gemhooks.settings import Settings
 from workers import reconcile
 from workers.batches import BatchFetcher
 from workers.calling import function_caller
+from workers.progress import Progress
 from workers.videos import VideoFetcher
 from workers.wiring import built_in_consumers
 
@@ -41,6 +42,7 @@ def build(parts: service.Parts) -> Consumers:
             parts.ledgers.jobs,
             metrics,
             publishes_rows=settings.batch_rows,
+            further=Progress(parts.ledgers.handled, topology.BATCHES.name).note,
         ),
         videos=VideoFetcher(
             gemini.operations,
@@ -51,6 +53,7 @@ def build(parts: service.Parts) -> Consumers:
             parts.broker.publisher,
             parts.ledgers.jobs,
             metrics,
+            further=Progress(parts.ledgers.handled, topology.VIDEOS.name).note,
         ),
     )
 

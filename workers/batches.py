@@ -1,7 +1,7 @@
 """Fetches what a batch left, says what it really brought, and tells the results exchange."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from gemhooks.results import Partial, ResultsStore
 from workers.announcing import announce
 from workers.downloading import Downloading, FileReader
 from workers.ports import JobRecorder
+from workers.progress import unnoted
 from workers.records import EventRecorder
 from workers.telling import ResultIndex, told
 
@@ -53,6 +54,7 @@ class BatchFetcher:
     metrics: ResultMetrics
     publishes_rows: bool = False
     publish_timeout: float = CONFIRM_TIMEOUT
+    further: Callable[[], None] = unnoted
 
     def fetch(self, event: events.BatchEvent) -> None:
         try:
@@ -109,7 +111,7 @@ class BatchFetcher:
 
     def _downloaded(self, batch: Batch, source: str, sink: "Counting") -> int:
         with self.results.partial(BATCHES, batch.id, ROWS) as partial:
-            download = Downloading(self.files, source, partial, sink)
+            download = Downloading(self.files, source, partial, sink, further=self.further)
             download.run()
             self._put(partial, batch)
         return download.fetched

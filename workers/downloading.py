@@ -11,6 +11,7 @@ import structlog
 from gemhooks.errors import NotYet, Retry
 from gemhooks.gemini.files import Download, Shorter
 from gemhooks.results import Partial
+from workers.progress import unnoted
 
 # Read again and compared when a download goes on: a file that changed, or a tail that a power cut
 # took, shows.
@@ -58,9 +59,11 @@ class Downloading:
     partial: Partial
     sink: Sink
     accept: Callable[[Download], None] = lambda _: None
+    further: Callable[[], None] = unnoted  # called once it is worth its start
     pause: Callable[[float], None] = time.sleep
     fetched: int = 0  # bytes, what was fetched twice included
     content_type: str = ""
+    _brought: int = 0  # bytes that were not there before
 
     def run(self) -> None:
         """Return once the partial is whole. Raises Retry, with what has arrived kept, and others.
@@ -99,8 +102,15 @@ class Downloading:
             for chunk in self._new(tail, self._counted(download.chunks)):
                 self.partial.write(chunk)
                 self.sink.feed(chunk)
+                self._note(len(chunk))
         if download.total is not None and self.partial.size != download.total:
             self._cut(download.total)
+
+    def _note(self, size: int) -> None:
+        before = self._brought
+        self._brought += size
+        if before < WORTH <= self._brought:
+            self.further()
 
     def _cut(self, total: int) -> None:
         if self.partial.size > total:

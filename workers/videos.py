@@ -4,7 +4,7 @@ import base64
 import binascii
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from workers.announcing import announce
 from workers.batches import OperationReader
 from workers.downloading import Downloading, FileReader, NoSink
 from workers.ports import InteractionReader, JobRecorder
+from workers.progress import unnoted
 from workers.telling import ResultIndex, told
 
 VIDEOS, MP4, METADATA = "videos", "mp4", "json"
@@ -45,6 +46,7 @@ class VideoFetcher:
     publisher: Publisher
     jobs: JobRecorder
     metrics: ResultMetrics
+    further: Callable[[], None] = unnoted
 
     def fetch(self, event: events.VideoGenerated) -> None:
         for number, source in enumerate(self._sources(event), start=1):
@@ -104,7 +106,9 @@ class VideoFetcher:
             partial.truncate()
             partial.write(source)
             return len(source)
-        download = Downloading(self.files, source, partial, NoSink(), accept=_accept)
+        download = Downloading(
+            self.files, source, partial, NoSink(), accept=_accept, further=self.further
+        )
         download.run()
         return download.fetched
 

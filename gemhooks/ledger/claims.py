@@ -64,6 +64,11 @@ def free(connection: sa.Connection, at: Key, *, owner: str, ended: bool) -> None
     connection.execute(statement.values(owner=NOBODY, lease_until=Now(), starts=starts))
 
 
+def forget_starts(connection: sa.Connection, at: Key, *, owner: str) -> None:
+    """Count from nothing again, the present start included."""
+    connection.execute(sa.update(handled).where(_is(at), _is_held_by(owner)).values(starts=0))
+
+
 def is_done(connection: sa.Connection, at: Key) -> bool:
     return connection.scalar(sa.select(handled.c.state).where(_is(at))) == DONE
 

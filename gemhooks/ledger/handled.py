@@ -46,6 +46,13 @@ class DatabaseLedger:
             lambda connection: claims.free(connection, at, owner=self._owner, ended=ended)
         )
 
+    def forget_starts(self, queue: str, key: str) -> None:
+        """It got further than before, so what is being handled does not kill its process."""
+        at = _at(queue, key)
+        self._database.write(
+            lambda connection: claims.forget_starts(connection, at, owner=self._owner)
+        )
+
     def is_done(self, queue: str, key: str) -> bool:
         """Whether it was handled already, for a person who asks."""
         at = _at(queue, key)

@@ -8,6 +8,7 @@ import pytest
 
 from bench import batch
 from bench.batch import Measured, Served, Shape
+from bench.killing import Killed, killed
 from gemhooks.gemini.rest import CHUNK
 from workers.downloading import OVERLAP
 
@@ -30,10 +31,11 @@ def test_a_killed_download_ends_with_the_very_bytes_and_fetches_little_twice(
     server, folder = served
     batch.curl(server, folder)
 
-    ended = batch.killed(server, folder, KILLS)
+    ended = killed(server.url, server.name, folder / "curl.jsonl", kills=KILLS)
 
     assert ended.identical
     assert ended.twice * SIZE <= KILLS * (OVERLAP + CHUNK)
+    assert not ended.replays
 
 
 def test_memory_does_not_grow_with_the_file(served: tuple[Served, Path]) -> None:
@@ -50,7 +52,7 @@ def test_the_report_has_the_worst_of_each_figure() -> None:
     for measured, seconds in ((slow, 2.0), (fast, 1.0)):
         for way, took in (("curl", 1.0), ("store", seconds), ("sdk", 8.0), ("rows", 2 * seconds)):
             measured.add(way, took, peak=seconds)
-    ended = batch.Killed(3, identical=True, twice=0.01)
+    ended = Killed(3, 0, identical=True, twice=0.01)
 
     told = batch.report({"a": slow, "b": fast}, {"a": ended, "b": ended})
 

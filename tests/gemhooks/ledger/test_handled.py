@@ -112,6 +112,20 @@ def test_one_that_never_began_leaves_the_count_as_it_was(ledgers: Ledgers, url: 
         assert ledgers.handled.claim("queue", "id", redelivered=True).starts == 2
 
 
+def test_who_got_further_begins_the_count_anew(ledgers: Ledgers, url: str) -> None:
+    with closing(open_ledger(url, lease=LEASE)) as dead:
+        dead.handled.claim("queue", "id", redelivered=True)
+        dead.handled.forget_starts("queue", "id")
+    assert granted_at_last(ledgers).starts == 1
+
+
+def test_a_strangers_word_of_getting_further_does_not_count(ledgers: Ledgers, url: str) -> None:
+    with closing(open_ledger(url, lease=LEASE)) as dead:
+        dead.handled.claim("queue", "id", redelivered=True)
+        ledgers.handled.forget_starts("queue", "id")
+    assert granted_at_last(ledgers).starts == 2
+
+
 def test_what_is_done_is_known_to_who_asks(ledgers: Ledgers) -> None:
     claim(ledgers)
     assert not ledgers.handled.is_done("queue", "id")
