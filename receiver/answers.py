@@ -12,11 +12,11 @@ from gemhooks.metrics import ReceiverMetrics
 
 log = structlog.get_logger()
 
+Headers = list[tuple[str, str]]
+
 PENDING = "gemhooks.pending"  # where in the WSGI environ the view leaves its Pending
-ANSWERED = "gemhooks.answered"  # where in the ASGI scope the connection says that it did
 RETRY_AFTER = "5"  # seconds
 TOO_LARGE = "too_large"
-CLOSING = (413,)  # after which the connection is closed: the rest of the body is not wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +28,13 @@ class Answer:
     reason: str = ""
     allow: str = ""
 
-    def headers(self) -> list[tuple[str, str]]:
+    def headers(self) -> Headers:
         headers = [] if self.status == 204 else [("Content-Length", "0")]  # noqa: PLR2004
         if self.status == 503:  # noqa: PLR2004
             headers.append(("Retry-After", RETRY_AFTER))
         if self.allow:
             headers.append(("Allow", self.allow))
-        if self.status in CLOSING:
-            headers.append(("Connection", "close"))
         return headers
-
-    def encode(self) -> bytes:
-        """The answer as bytes, for a request that never reached the application."""
-        lines = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}"]
-        lines += [f"{name}: {value}" for name, value in self.headers()]
-        return "\r\n".join([*lines, "Connection: close", "\r\n"]).encode()
 
 
 PUBLISHED = Answer(204, "published")
@@ -50,6 +42,15 @@ GONE = Answer(499, "client_gone")  # never sent: nobody is left to read it
 STOPPING = Answer(503, "stopping")
 OVERLOADED = Answer(503, "overloaded", "bodies")
 FAILED = Answer(503, "failed")
+
+
+def encode(status: int, headers: Headers, date: str, *, is_last: bool) -> bytes:
+    """The head of an answer; after the *last* one the connection is closed."""
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", f"Date: {date}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    if is_last:
+        lines.append("Connection: close")
+    return "\r\n".join([*lines, "\r\n"]).encode("latin-1")
 
 
 @dataclass(slots=True)

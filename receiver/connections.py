@@ -1,23 +1,34 @@
-"""One connection: the deadlines, limits and refusals that uvicorn leaves to its users."""
+"""HTTP/1.1 with many clients at once, and what each of them may cost."""
 
 import asyncio
+import math
+from collections import deque
 from dataclasses import dataclass
+from email.utils import formatdate
+from time import monotonic
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+import httptools
+import structlog
 
 from gemhooks.metrics import ReceiverMetrics
-from receiver.answers import ANSWERED, Answer, Record
+from receiver.adapter import Adapter, Found
+from receiver.answers import GONE, OVERLOADED, STOPPING, Answer, Record, encode
+from receiver.requests import Environ, Incoming, add_header, environ_for, path_of
+
+log = structlog.get_logger()
 
 MALFORMED = Answer(400, "malformed")
 SLOW = Answer(408, "slow")
 LARGE_HEAD = Answer(431, "too_large", "head")
 FULL = Answer(503, "overloaded", "connections")
+GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
+LINGER = 2.0  # seconds in which a body that nobody wants may still come in
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What clients may cost."""
+    """What clients may cost; who is late is noticed half a second later."""
 
     connections: int = 1000
     uploads: int = 64 << 20  # bytes of all bodies in memory at once
@@ -25,7 +36,7 @@ class Limits:
     head_seconds: float = 10.0  # for them, and for the first byte after connecting
     body_seconds: float = 30.0  # for a whole body
     write_seconds: float = 10.0  # in which a client must take in its answers
-    keep_alive: int = 75  # seconds; longer than a load balancer's 60: it is the one to close
+    keep_alive: float = 75.0  # seconds; longer than a load balancer's 60: it is the one to close
     pipeline: int = 16  # requests sent ahead of their answers
     last_call: float = 1.0  # seconds in which a request that is on its way may still arrive
 
@@ -39,17 +50,42 @@ class Connections:
     So silent and slow clients cost each other their places, never a request that is whole.
     """
 
-    def __init__(self, metrics: ReceiverMetrics, limits: Limits) -> None:
+    def __init__(
+        self,
+        adapter: Adapter,
+        metrics: ReceiverMetrics,
+        *,
+        max_body: int,
+        limits: Limits = DEFAULT,
+    ) -> None:
+        self.adapter = adapter
         self.metrics = metrics
+        self.max_body = max_body
         self.limits = limits
+        self.open: set[Connection] = set()
         self.waiting: dict[Connection, None] = {}  # for their client, the longest first
+        self.uploads = 0  # bytes
         self.is_draining = False
+        self._heads: dict[tuple[int, str, bool], bytes] = {}
+        self._tell_the_time()
 
-    def __call__(self, **uvicorns: Any) -> "Connection":
-        return Connection(self, **uvicorns)
+    def __call__(self) -> "Connection":
+        return Connection(self)
 
-    def admit(self, newcomer: "Connection", number: int) -> None:
-        if number > self.limits.connections:
+    def look(self) -> None:
+        """See who is late; to be called twice a second."""
+        self._tell_the_time()
+        self.adapter.look()
+        for connection in list(self.open):
+            connection.look()
+
+    def _tell_the_time(self) -> None:
+        """As answers tell it; making it for each costs more than the rest of its head."""
+        self._date = formatdate(usegmt=True)
+        self._heads.clear()
+
+    def admit(self, newcomer: "Connection") -> None:
+        if len(self.open) > self.limits.connections:
             silent = next(iter(self.waiting), None)
             if silent:
                 silent.give_way()
@@ -58,155 +94,284 @@ class Connections:
                 return
         self.waiting[newcomer] = None
 
+    def encode(self, found: Answer | Found, *, is_last: bool) -> bytes:
+        if isinstance(found, Answer):
+            return self._head_of(found, is_last=is_last)
+        status, headers, body = found
+        return encode(status, headers, self._date, is_last=is_last) + body
 
-class Connection(HttpToolsProtocol):
+    def _head_of(self, answer: Answer, *, is_last: bool) -> bytes:
+        kind = answer.status, answer.allow, is_last
+        head = self._heads.get(kind)
+        if head is None:
+            head = encode(answer.status, answer.headers(), self._date, is_last=is_last)
+            self._heads[kind] = head
+        return head
+
+    def drain(self) -> None:
+        """From now on, every answer is the last on its connection."""
+        self.is_draining = True
+
+    def close(self) -> None:
+        """Each once what was sent on it is answered."""
+        for connection in list(self.open):
+            connection.close_soon()
+
+    def stop(self) -> None:
+        """Refuse what is left: better than to be cut off."""
+        if self.adapter:
+            log.warning("requests_refused_at_the_end", requests=len(self.adapter))
+        while self.adapter:  # the next in line is begun when the one before it is answered
+            self.adapter.stop()
+        for connection in list(self.open):
+            connection.give_way(STOPPING)
+
+
+class Connection(asyncio.Protocol):
     """Speaks HTTP/1.1 with one client.
 
-    It *waits* for its client, under a deadline, or it is *busy* with a request that is whole.
+    It waits for its client, under a deadline, or it is busy with requests that are whole.
     """
 
-    def __init__(self, connections: Connections, **uvicorns: Any) -> None:
-        super().__init__(**uvicorns)
+    def __init__(self, connections: Connections) -> None:
         self._all = connections
         self._limits = connections.limits
-        self._deadline: asyncio.TimerHandle | None = None
-        self._unread: asyncio.TimerHandle | None = None
-        self._running: RequestResponseCycle | None = None  # cycle may be one that is queued
-        self._in_head = False
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: Any = None
+        self._same: Environ = {}
+        self._environ: Environ | None = None  # of a head that is on its way
+        self._url = b""
         self._head_size = 0
+        self._incoming: Incoming | None = None  # whose body is on its way
+        self._todo: deque[Incoming] = deque()  # the first is being answered
+        self._unwanted: Incoming | None = None  # the rest of its body is thrown away
+        self._leaves_unread = False  # what comes now is thrown away
+        self._is_last = False  # no more requests are taken
+        self._is_paused = False  # we do not read
+        self._is_full = False  # the client does not
+        self._due = self._unread = math.inf
 
-    @property
-    def _is_open(self) -> bool:
-        """Whether a request has begun whose answer is not complete."""
-        cycle: RequestResponseCycle | None = self.cycle  # uvicorn's annotation leaves out the None
-        return cycle is not None and not cycle.response_complete
-
-    @property
-    def _is_busy(self) -> bool:
-        return self._is_open and not self.cycle.more_body
+    # -- what the transport tells
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._wait(self._limits.head_seconds)
-        self._all.admit(self, len(self.connections))
+        self._transport = transport
+        self._same = environ_for(transport.get_extra_info("sockname"))
+        self._due = monotonic() + self._limits.head_seconds
+        self._all.open.add(self)
+        self._all.admit(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._all.open.discard(self)
         self._all.waiting.pop(self, None)
-        self._wait_no_longer()
-        self._is_read()
-        if self._running:
-            self._running.disconnected = True  # or it would write where nobody is
-            self._running.message_event.set()
-        super().connection_lost(exc)
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._running = cycle
-        super()._start_asgi_task(cycle, app)
+        if self._incoming:
+            Record(self._all.metrics).report(GONE)
+            self._forget(self._incoming)
+        for request in self._todo:
+            self._forget(request)
+        self._todo.clear()
+        self._is_last, self._incoming = True, None
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._in_head:
-            self._head_size += len(data)
-            if self._head_size > self._limits.head:
-                self.refuse(LARGE_HEAD)
-        if self._deadline is None and not self._is_busy:
-            limits = self._limits
-            self._wait(limits.body_seconds if self._is_open else limits.head_seconds)
+        if self._is_last and not self._unwanted:
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._is_last = True  # the parser takes no further request
+        except httptools.HttpParserError:
+            self.refuse(MALFORMED)
+        if self._environ is not None:
+            self._measure_head(len(data))
+        self._advance()
 
-    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's own signature
+    def _measure_head(self, size: int) -> None:
+        self._head_size += size
+        if self._head_size > self._limits.head:
+            self.refuse(LARGE_HEAD)
+
+    def eof_received(self) -> bool:
         """The client sends no more; it may still wait for the answer to what it sent."""
-        if self._is_busy:
-            self.cycle.keep_alive = False
-        return self._is_busy
+        self._is_last = True
+        return bool(self._todo)
+
+    def pause_writing(self) -> None:
+        self._is_full = True
+        self._unread = monotonic() + self._limits.write_seconds
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        self._unread = math.inf
+        self._advance()
+
+    # -- what the parser finds
 
     def on_message_begin(self) -> None:
-        self._in_head, self._head_size = True, 0
-        super().on_message_begin()
+        self._environ = self._same.copy()
+        self._url, self._head_size = b"", 0
+        self._due = min(self._due, monotonic() + self._limits.head_seconds)
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._environ is not None:  # a trailer's are nobody's
+            add_header(self._environ, name, value)
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
-        self._wait_no_longer()
-        if len(self.pipeline) >= self._limits.pipeline:
+        environ, self._environ = self._environ or {}, None
+        if self._is_last:
+            return
+        if len(self._todo) >= self._limits.pipeline:
             raise ValueError("too many requests that do not wait for an answer")  # ends in refuse()
-        super().on_headers_complete()
-        parser: Any = self.parser  # in uvicorn's eyes it may be gone by now
-        # After an offer to speak another protocol it takes no further request.
-        if self._all.is_draining or parser.should_upgrade():
-            self.cycle.keep_alive = False
+        environ["REQUEST_METHOD"] = self._parser.get_method().decode("latin-1")
+        environ["PATH_INFO"], environ["QUERY_STRING"] = path_of(self._url)
+        self._due = monotonic() + self._limits.body_seconds
+        self._incoming = request = self._request(environ)
+        if request.declared > self._all.max_body:
+            self._take(request)
+
+    def _request(self, environ: Environ) -> Incoming:
+        parser, length = self._parser, environ.get("CONTENT_LENGTH", "")
+        is_old = parser.get_http_version() == "1.0"
+        if is_old:
+            environ["SERVER_PROTOCOL"] = "HTTP/1.0"
+        return Incoming(
+            environ,
+            is_last=is_old or not parser.should_keep_alive() or parser.should_upgrade(),
+            expects=not is_old and environ.get("HTTP_EXPECT", "").lower() == "100-continue",
+            declared=int(length) if length.isdecimal() else 0,
+        )
+
+    def on_body(self, data: bytes) -> None:
+        request = self._incoming
+        if request is None:
+            return
+        request.chunks.append(data)
+        request.size += len(data)
+        self._all.uploads += len(data)
+        if self._all.uploads > self._limits.uploads:
+            request.refusal = OVERLOADED
+        if request.refusal or request.size > self._all.max_body:
+            self._take(request)
 
     def on_message_complete(self) -> None:
-        if self._is_open:
-            self._all.waiting.pop(self, None)
-            self._wait_no_longer()
-        super().on_message_complete()
+        request = self._incoming
+        if request is not None:
+            request.is_whole = True
+            self._take(request)
+        elif self._unwanted:
+            self._leaves_unread = False
+            if not self._todo:  # it is answered
+                self._transport.close()
 
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if not self._is_open and not self.transport.is_closing():
-            self._all.waiting[self] = None
+    def _take(self, request: Incoming) -> None:
+        """No more of it is needed."""
+        self._incoming = None
+        if not request.is_whole:
+            self._unwanted = request
+            self._is_last = self._leaves_unread = True
+        self._todo.append(request)
+        self._all.waiting.pop(self, None)
+        if len(self._todo) > 1:
+            self._pause()
 
-    def send_400_response(self, msg: str) -> None:
-        """Uvicorn found no HTTP."""
-        self.refuse(MALFORMED)
+    # -- answers, one after another
+
+    def _advance(self) -> None:
+        if self._todo:
+            request = self._todo[0]
+            if not request.is_started and not self._is_full:
+                request.is_started = True
+                self._all.adapter.start(request, self)
+        elif self._incoming and self._incoming.expects and not self._incoming.size:
+            self._incoming.expects = False
+            self._transport.write(GO_ON)
+
+    def answer(self, request: Incoming, found: Answer | Found) -> None:
+        """Answer the first of those that wait; nobody may be left to read it."""
+        if not self._todo:
+            return
+        self._forget(self._todo.popleft())
+        is_closing = self._is_last or self._all.is_draining
+        is_last = request.is_last or request is self._unwanted or (is_closing and not self._todo)
+        self._transport.write(self._all.encode(found, is_last=is_last))
+        if is_last:
+            self._end()
+        elif self._todo:
+            self._advance()
+        else:
+            self._wait()
+
+    def _forget(self, request: Incoming) -> None:
+        self._all.uploads -= request.size
+
+    def _end(self) -> None:
+        """Close; but what is unread is taken in for a while, else closing resets the answer."""
+        self._is_last = True
+        while self._todo:
+            self._forget(self._todo.popleft())
+        if self._leaves_unread:
+            self._due = monotonic() + LINGER
+            self._transport.write_eof()
+            self._resume()
+        else:
+            self._transport.close()
+
+    def _wait(self) -> None:
+        """For the next request."""
+        self._all.waiting[self] = None
+        if self._environ is None and self._incoming is None:
+            self._due = monotonic() + self._limits.keep_alive
+        self._resume()
+        self._advance()
+
+    def _pause(self) -> None:
+        self._is_paused = True
+        self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    # -- the end
+
+    def look(self) -> None:
+        """See whether the client is late."""
+        if self._unread <= monotonic():
+            self._transport.abort()
+        elif not self._todo and self._due <= monotonic():
+            self.give_way(SLOW)
 
     def refuse(self, answer: Answer) -> None:
-        """Answer in the application's place, and close; a whole request is answered first."""
-        if self.transport.is_closing():
+        """Answer in the application's place, and close; what is whole is answered first."""
+        if self._transport.is_closing():
             return
-        if self._is_busy:
-            self.cycle.keep_alive = False
-            self.flow.pause_reading()
+        self._is_last = True
+        if self._todo:
+            self._leaves_unread = True
+            self._resume()
             return
-        if not self._has_begun_to_answer():
+        if not self._unwanted:
             Record(self._all.metrics).report(answer)
-            self.transport.write(answer.encode())
-        self.transport.close()
-
-    def _has_begun_to_answer(self) -> bool:
-        if not self._is_open:
-            return False
-        begun = self.cycle.response_started or bool(self.pipeline)
-        if not begun:
-            scope: Any = self.cycle.scope
-            scope[ANSWERED] = True
-        return begun
+            self._transport.write(self._all.encode(answer, is_last=True))
+        self._drop()
 
     def give_way(self, answer: Answer = FULL) -> None:
         """Close; with an answer if a request has begun."""
-        if self._in_head or self._is_open:
+        if self._environ is not None or self._incoming or self._todo:
             self.refuse(answer)
         else:
-            self.transport.close()
+            self._drop()
 
-    def shutdown(self) -> None:
+    def _drop(self) -> None:
+        if self._incoming:
+            self._forget(self._incoming)
+        self._incoming = self._environ = None
+        self._all.waiting.pop(self, None)
+        self._transport.close()
+
+    def close_soon(self) -> None:
         """Close once what was sent is answered; what is on its way must not be reset."""
-        if self._is_open:
-            self.cycle.keep_alive = False
-        else:
-            self.loop.call_later(self._limits.last_call, self._close_if_silent)
-
-    def _close_if_silent(self) -> None:
-        if not self._is_open and not self._in_head:
-            self.transport.close()
-
-    def _wait(self, seconds: float) -> None:
-        if not self.transport.is_closing():
-            self._deadline = self.loop.call_later(seconds, self.give_way, SLOW)
-
-    def _wait_no_longer(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._unread = self.loop.call_later(self._limits.write_seconds, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        self._is_read()
-        super().resume_writing()
-
-    def _is_read(self) -> None:
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
+        if not self._todo and self._environ is None and self._incoming is None:
+            self._due = min(self._due, monotonic() + self._limits.last_call)

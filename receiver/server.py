@@ -2,18 +2,15 @@
 
 import asyncio
 import gc
-import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import structlog
-import uvicorn
 from prometheus_client import CollectorRegistry
 
 from gemhooks import logs
@@ -22,7 +19,7 @@ from gemhooks.errors import Misconfigured
 from gemhooks.keys import KeyRing
 from gemhooks.queues.connect import connect
 from gemhooks.settings import Settings
-from receiver.adapter import AsgiAdapter
+from receiver.adapter import Adapter
 from receiver.app import Receiver, create_app
 from receiver.connections import DEFAULT, Connections, Limits
 from receiver.wiring import key_ring, receiver_of
@@ -31,50 +28,52 @@ log = structlog.get_logger()
 
 BACKLOG = 2048
 SPARE = 64  # file descriptors for all else: broker, admin server, secrets
+TICK = 0.5  # seconds between two looks at deadlines and keys
 LAST_WORD = 1.0  # seconds in which what is left is refused
 
 
-class Server(uvicorn.Server):
-    """uvicorn with an end of our own: nothing that was sent to us is reset."""
+class Server:
+    """Accepts connections, and ends so that nothing that was sent to us is reset."""
 
-    def __init__(self, config: uvicorn.Config, connections: Connections, grace: float) -> None:
-        super().__init__(config)
-        self._connections = connections
+    def __init__(self, connections: Connections, keys: KeyRing, grace: float) -> None:
+        self.connections = connections
+        self._keys = keys
         self._grace = grace
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Take none: readiness must fall before the port closes."""
-        yield
-
-    def drain(self) -> None:
-        """From now on, every answer is the last on its connection."""
-        self._connections.is_draining = True
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.drain()
+    async def serve(self, listener: socket.socket, stop: asyncio.Event) -> None:
+        """Serve until *stop* is set, then to the end of what had been sent by then."""
+        loop = asyncio.get_running_loop()
+        listening = await loop.create_server(self.connections, sock=listener, backlog=BACKLOG)
+        ticking = asyncio.create_task(self._tick())
+        await stop.wait()
+        self.connections.drain()
         await asyncio.sleep(0)  # one more round for those who knocked already
-        for listening in (*self.servers, *(sockets or ())):
-            listening.close()
-        for connection in list(self.server_state.connections):
-            connection.shutdown()
+        listening.close()
+        await self._end()
+        ticking.cancel()
+
+    async def _tick(self) -> None:
+        while True:
+            try:
+                self.connections.look()
+                self._keys.refresh()  # they change and expire though nobody sends a webhook
+            except Exception:
+                log.exception("receiver_tick_failed")
+            await asyncio.sleep(TICK)
+
+    async def _end(self) -> None:
+        self.connections.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(self._grace):
                 await self._all_gone()
-        await self._refuse_the_rest()
+        self.connections.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORD):
+                await self._all_gone()
 
     async def _all_gone(self) -> None:
-        state = self.server_state
-        while state.connections or state.tasks:  # noqa: ASYNC110 - plain sets of uvicorn's
+        while self.connections.open or self.connections.adapter:  # noqa: ASYNC110 - seldom, and short
             await asyncio.sleep(0.02)
-
-    async def _refuse_the_rest(self) -> None:
-        tasks = list(self.server_state.tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            log.warning("requests_refused_at_the_end", requests=len(tasks))
-            await asyncio.wait(tasks, timeout=LAST_WORD)
 
 
 def main() -> int:
@@ -134,32 +133,9 @@ def server_of(
     receiver: Receiver, keys: KeyRing, *, grace: float, limits: Limits = DEFAULT
 ) -> Server:
     limits = replace(limits, connections=min(limits.connections, _descriptors()))
-    connections: Any = Connections(receiver.metrics, limits)
-    app: Any = AsgiAdapter(
-        create_app(receiver),
-        receiver.metrics,
-        max_body=receiver.max_body,
-        max_uploads=limits.uploads,
-    )
-
-    async def look_for_keys() -> None:
-        keys.refresh()  # they change and expire though nobody sends a webhook
-
-    config = uvicorn.Config(
-        app,
-        callback_notify=look_for_keys,
-        timeout_notify=1,  # seconds
-        http=connections,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=limits.keep_alive,
-    )
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # what it warns of, we log and count
-    return Server(config, connections, grace)
+    adapter = Adapter(create_app(receiver), receiver.metrics)
+    connections = Connections(adapter, receiver.metrics, max_body=receiver.max_body, limits=limits)
+    return Server(connections, keys, grace)
 
 
 def _descriptors() -> int:
@@ -178,16 +154,17 @@ async def _run(
     # What is there now stays for good: without this, collecting garbage is a third of the work.
     gc.collect()
     gc.freeze()
-    serving = asyncio.create_task(server.serve([listener]))
+    end = asyncio.Event()
+    serving = asyncio.create_task(server.serve(listener, end))
     log.info("receiver_started", port=listener.getsockname()[1])
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     if stop.is_set():
         log.info("receiver_draining", seconds=drain_delay)
-        server.drain()
+        server.connections.drain()
         await asyncio.sleep(drain_delay)  # load balancers see readiness fall first
     stopping.cancel()
-    server.should_exit = True
+    end.set()
     await serving
 
 

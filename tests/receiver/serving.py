@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,6 +60,21 @@ class Site:
     publisher: MemoryPublisher
     registry: CollectorRegistry
     server: Server
+    loop: asyncio.AbstractEventLoop
+    end: asyncio.Event
+
+    def stop(self) -> None:
+        """As SIGTERM does."""
+        with suppress(RuntimeError):  # it has ended
+            self.loop.call_soon_threadsafe(self.end.set)
+
+    def requests(self) -> int:
+        """Those that were begun and are not answered."""
+        return len(self.server.connections.adapter)
+
+    def clients(self) -> int:
+        """Those that are connected."""
+        return len(self.server.connections.open)
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT)
@@ -143,16 +158,17 @@ def served(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         # Small, so that a client that reads nothing is felt soon; each connection inherits it.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        site = Site(listener.getsockname()[1], publisher, registry, server)
-        thread = threading.Thread(target=_serve, args=(server, listener), name="site")
+        loop, end = uvloop.new_event_loop(), asyncio.Event()
+        site = Site(listener.getsockname()[1], publisher, registry, server, loop, end)
+        thread = threading.Thread(target=_serve, args=(site, listener), name="site")
         thread.start()
         try:
             yield site
         finally:
-            server.should_exit = True
+            site.stop()
             thread.join()
 
 
-def _serve(server: Server, listener: socket.socket) -> None:
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(server.serve([listener]))
+def _serve(site: Site, listener: socket.socket) -> None:
+    with asyncio.Runner(loop_factory=lambda: site.loop) as runner:
+        runner.run(site.server.serve(listener, site.end))

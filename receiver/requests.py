@@ -1,0 +1,80 @@
+"""A request as it comes in, and the WSGI environ that it becomes."""
+
+import io
+import sys
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import httptools
+
+from receiver.answers import Answer
+
+Environ = dict[str, Any]
+
+SAME: Environ = {  # for all requests
+    "SCRIPT_NAME": "",
+    "SERVER_PROTOCOL": "HTTP/1.1",
+    "wsgi.version": (1, 0),
+    "wsgi.url_scheme": "http",
+    "wsgi.errors": sys.stderr,
+    "wsgi.multithread": False,
+    "wsgi.multiprocess": False,
+    "wsgi.run_once": False,
+}
+
+
+@dataclass(slots=True, eq=False)
+class Incoming:
+    """A request whose head is whole, and as much of its body as has come."""
+
+    environ: Environ
+    is_last: bool  # its connection is closed after its answer
+    expects: bool  # its client waits for a word before it sends the body
+    declared: int
+    chunks: list[bytes] = field(default_factory=list)
+    size: int = 0
+    is_whole: bool = False
+    is_started: bool = False
+    refusal: Answer | None = None
+
+    def close(self) -> Environ:
+        """The environ, with the body; one that is too large is told by its length."""
+        environ = self.environ
+        environ["wsgi.input"] = io.BytesIO(b"".join(self.chunks))
+        environ["CONTENT_LENGTH"] = str(max(self.size, self.declared))
+        self.chunks.clear()
+        return environ
+
+
+def environ_for(sockname: Any) -> Environ:
+    """What the requests of one connection have in common."""
+    host, port = sockname[:2] if isinstance(sockname, tuple) else ("localhost", 80)
+    return {**SAME, "SERVER_NAME": str(host), "SERVER_PORT": str(port)}
+
+
+def add_header(environ: Environ, name: bytes, value: bytes) -> None:
+    key = key_of(name)
+    if key in environ:
+        environ[key] = f"{environ[key]},{value.decode('latin-1')}"
+    elif key:
+        environ[key] = value.decode("latin-1")
+
+
+@lru_cache(maxsize=512)  # strangers choose them
+def key_of(name: bytes) -> str:
+    """Where the environ has a header; empty for what must not get there."""
+    text = name.decode("latin-1").upper()
+    if "_" in text or text == "TRANSFER-ENCODING":
+        return ""  # x_y would pass for x-y; the body is whole by now
+    key = text.replace("-", "_")
+    return key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}"
+
+
+@lru_cache(maxsize=64)
+def path_of(url: bytes) -> tuple[str, str]:
+    """Path and query, as WSGI has them; raises for what is no URL."""
+    parsed = httptools.parse_url(url)
+    query = (parsed.query or b"").decode("latin-1")
+    return unquote_to_bytes(parsed.path or b"").decode("latin-1"), query
