@@ -147,6 +147,7 @@ class Connection(asyncio.Protocol):
         self._unwanted: Incoming | None = None  # the rest of its body is thrown away
         self._leaves_unread = False  # what comes now is thrown away
         self._is_last = False  # no more requests are taken
+        self._is_ended = False  # and the last one is answered
         self._is_paused = False  # we do not read
         self._is_full = False  # the client does not
         self._due = self._unread = math.inf
@@ -191,7 +192,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """The client sends no more; it may still wait for the answer to what it sent."""
-        self._is_last = True
+        self._is_last, self._leaves_unread = True, False
         return bool(self._todo)
 
     def pause_writing(self) -> None:
@@ -307,7 +308,7 @@ class Connection(asyncio.Protocol):
 
     def _end(self) -> None:
         """Close; but what is unread is taken in for a while, else closing resets the answer."""
-        self._is_last = True
+        self._is_last = self._is_ended = True
         while self._todo:
             self._forget(self._todo.popleft())
         if self._leaves_unread:
@@ -352,7 +353,7 @@ class Connection(asyncio.Protocol):
             self._leaves_unread = True
             self._resume()
             return
-        if not self._unwanted:
+        if not self._is_ended:
             Record(self._all.metrics).report(answer)
             self._transport.write(self._all.encode(answer, is_last=True))
         self._drop()
