@@ -7,7 +7,7 @@ import pytest
 
 from tests.integration.processes import ROOT, clean_env
 
-EXTRAS = ("google", "flask", "uvicorn", "httptools", "uvloop", "psycopg", "yaml", "opentelemetry")
+EXTRAS = ("google", "flask", "httptools", "uvloop", "psycopg", "yaml", "opentelemetry")
 BLOCK = f"""
 import sys
 

@@ -10,7 +10,6 @@ from threading import Thread
 from typing import Any, TypeVar
 
 import structlog
-from pika.adapters.asyncio_connection import AsyncioConnection
 from pika.exceptions import AMQPError, ChannelClosedByBroker
 
 from gemhooks import topology
@@ -21,6 +20,7 @@ from gemhooks.queues.rabbitmq.consuming import LOOK_EVERY, RabbitSubscriber
 from gemhooks.queues.rabbitmq.link import Link
 from gemhooks.queues.rabbitmq.mailbox import Mailbox
 from gemhooks.queues.rabbitmq.outbox import Outbox
+from gemhooks.queues.rabbitmq.streams import Connection
 
 PATIENCE = 15.0  # seconds that a person or a start-up waits for an answer
 HEARTBEAT = 10  # seconds
@@ -86,7 +86,7 @@ class RabbitBroker:
         return loop
 
     def _link(
-        self, purpose: str, set_up: Callable[[AsyncioConnection], Coroutine[Any, Any, None]]
+        self, purpose: str, set_up: Callable[[Connection], Coroutine[Any, Any, None]]
     ) -> Link:
         return Link(self._parameters, purpose=purpose, set_up=set_up)
 
@@ -178,7 +178,7 @@ class RabbitBroker:
             if name not in self._queues:  # other people's queues are not our affair
                 raise problem
 
-    async def _set_up(self, connection: AsyncioConnection) -> None:
+    async def _set_up(self, connection: Connection) -> None:
         connection.add_on_connection_blocked_callback(
             lambda _, frame: self._outbox.block(frame.method.reason or "")
         )
@@ -191,7 +191,7 @@ class RabbitBroker:
         await self._outbox.open(connection)
         self._spawn(self._outbox.serve(connection))
 
-    async def _declare_all(self, connection: AsyncioConnection) -> None:
+    async def _declare_all(self, connection: Connection) -> None:
         queues = list(self._queues.values())
         self._problems = await declaring.declare(connection, queues, verify=self._verify)
         if self._verify and self._management_url:
@@ -249,7 +249,7 @@ class RabbitBroker:
             self._is_consuming = True
             self._spawn(self._consuming.run())
 
-    async def _serve(self, connection: AsyncioConnection) -> None:
+    async def _serve(self, connection: Connection) -> None:
         await self._publishing.ready.wait()  # so that the queues are declared
         for subscriber in self._subscribers:
             self._spawn(subscriber.serve(connection))
@@ -281,7 +281,7 @@ class RabbitBroker:
             known |= {name for name in there if name.endswith(topology.dead_letters(""))}
         return sorted(known)
 
-    async def _connected(self) -> AsyncioConnection:
+    async def _connected(self) -> Connection:
         await self._publishing.ready.wait()
         if self._publishing.connection is None:
             raise Unavailable("RabbitMQ is away")

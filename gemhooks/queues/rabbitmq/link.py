@@ -9,16 +9,16 @@ from functools import partial
 
 import pika
 import structlog
-from pika.adapters.asyncio_connection import AsyncioConnection
 
 from gemhooks.queues.rabbitmq import parameters, rpc
+from gemhooks.queues.rabbitmq.streams import Connection
 
 FIRST_PAUSE = 0.2  # seconds
 LONGEST_PAUSE = 10.0
 PATIENCE = 15.0  # seconds for connecting
 SET_UP = 30.0  # seconds; a cluster without a majority answers nothing
 
-Connected = Callable[[AsyncioConnection], Awaitable[None]]
+Connected = Callable[[Connection], Awaitable[None]]
 
 _log = structlog.get_logger(__name__)
 
@@ -36,7 +36,7 @@ class Link:
         self._closing = False
         self._ended = asyncio.Event()
         self.ready = asyncio.Event()
-        self.connection: AsyncioConnection | None = None
+        self.connection: Connection | None = None
 
     async def run(self) -> None:
         pause = FIRST_PAUSE
@@ -83,7 +83,7 @@ class Link:
         level = logging.INFO if self._closing else logging.WARNING
         _log.log(level, "broker_lost", purpose=self._purpose, reason=str(reason))
 
-    def _announce(self, connection: AsyncioConnection) -> None:
+    def _announce(self, connection: Connection) -> None:
         if connection.is_open:
             self.ready.set()
             host, port = self._parameters.host, self._parameters.port

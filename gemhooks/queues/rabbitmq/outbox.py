@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from pika import BasicProperties
-from pika.adapters.asyncio_connection import AsyncioConnection
 from pika.channel import Channel
 from pika.exceptions import AMQPError, ChannelClosedByBroker
 from pika.frame import Method
@@ -16,6 +15,7 @@ from pika.spec import Basic
 
 from gemhooks.errors import PublishFailed
 from gemhooks.queues.rabbitmq import rpc
+from gemhooks.queues.rabbitmq.streams import Connection
 from gemhooks.queues.rabbitmq.wire import Parcel
 
 
@@ -41,6 +41,7 @@ class Outbox:
         self._on_trouble = on_trouble
         self._timeout = timeout
         self._channel: Channel | None = None
+        self._send: Callable[[bytes], None] = _nowhere
         self._tags: Iterator[int] = itertools.count(1)
         self._in_flight: dict[int, _InFlight] = {}  # in the order of tags, so of deadlines too
         self._sweeper: asyncio.TimerHandle | None = None
@@ -53,17 +54,17 @@ class Outbox:
     def is_open(self) -> bool:
         return self._channel is not None and not self._blocked
 
-    async def open(self, connection: AsyncioConnection) -> None:
+    async def open(self, connection: Connection) -> None:
         channel = await rpc.open_channel(connection)
         await rpc.ask(channel, lambda done: channel.confirm_delivery(self._confirmed, done))
         channel.add_on_return_callback(self._returned)
         channel.add_on_close_callback(lambda _, reason: self._close(reason))
         self._tags = itertools.count(1)
         self._blocked = ""
-        self._channel = channel
+        self._channel, self._send = channel, connection.write
         self._closed = asyncio.Event()
 
-    async def serve(self, connection: AsyncioConnection) -> None:
+    async def serve(self, connection: Connection) -> None:
         """Open the channel again, at once, whenever only the channel was closed."""
         while connection.is_open:
             await self._closed.wait()
@@ -80,20 +81,16 @@ class Outbox:
             self._write(self._channel, parcel, future)
 
     def _write(self, channel: Channel, parcel: Parcel, future: Future[None]) -> None:
+        longest: int = channel.connection.params.frame_max
         # An id may be under way twice, so a return is told by the tag.
         tag = next(self._tags)
         try:
-            channel.basic_publish(
-                parcel.exchange,
-                parcel.routing_key,
-                parcel.body,
-                parcel.properties(str(tag)),
-                mandatory=parcel.mandatory,
-            )
-        except Exception as error:  # raised while encoding it: nothing was written
+            frames = parcel.encode(channel.channel_number, str(tag), longest=longest)
+        except Exception as error:  # nothing was written
             self._tags = itertools.count(tag)
-            future.set_exception(_unwritten(error))
+            future.set_exception(PublishFailed("failed", type(error).__name__))
             return
+        self._send(frames)
         self._remember(tag, _InFlight(future, len(parcel.body), self._loop.time() + self._timeout))
 
     def _remember(self, tag: int, entry: _InFlight) -> None:
@@ -179,9 +176,8 @@ class Outbox:
             self.idle.set()
 
 
-def _unwritten(error: Exception) -> PublishFailed:
-    reason = "disconnected" if isinstance(error, AMQPError) else "failed"
-    return PublishFailed(reason, type(error).__name__)
+def _nowhere(_frames: bytes) -> None:
+    """There is no connection, and nobody who would write to it."""
 
 
 def _is_too_large(reason: BaseException) -> bool:

@@ -9,20 +9,21 @@ from pika.channel import Channel
 from pika.connection import Parameters
 
 from gemhooks.queues.rabbitmq import decoding
+from gemhooks.queues.rabbitmq.streams import Connection
 
 Closed = Callable[[BaseException], None]
 
 
-async def connect(parameters: Parameters, *, timeout: float, on_close: Closed) -> AsyncioConnection:  # noqa: ASYNC109
+async def connect(parameters: Parameters, *, timeout: float, on_close: Closed) -> Connection:  # noqa: ASYNC109
     decoding.tolerate()
     loop = asyncio.get_running_loop()
-    opened: asyncio.Future[AsyncioConnection] = loop.create_future()
-    connection = AsyncioConnection(
+    opened: asyncio.Future[Connection] = loop.create_future()
+    connection = Connection(
         parameters,
-        on_open_callback=lambda connection: _resolve(opened, connection),
-        on_open_error_callback=lambda _, reason: _fail(opened, reason),
-        on_close_callback=lambda _, reason: on_close(reason),
-        custom_ioloop=loop,
+        on_open=lambda connection: _resolve(opened, connection),
+        on_open_error=lambda _, reason: _fail(opened, reason),
+        on_close=lambda _, reason: on_close(reason),
+        loop=loop,
     )
     try:
         return await asyncio.wait_for(opened, timeout)

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pika import BasicProperties, DeliveryMode
+from pika import BasicProperties
 from pika.spec import Basic
 
 from gemhooks import messages, topology
 from gemhooks.messages import Message
+from gemhooks.queues.rabbitmq import frames
 
 APP_ID = "gemhooks"
 # All headers travel in one frame, and a frame over 128 KiB closes the whole connection.
@@ -28,16 +29,24 @@ class Parcel:
     message: Message
     more_headers: Headers = field(default_factory=dict[str, str | int])
 
-    def properties(self, correlation_id: str) -> BasicProperties:
-        headers = {**messages.headers_of(self.message), **self.more_headers}
-        return BasicProperties(
-            content_type=_short(self.message.content_type),
+    def encode(self, channel: int, correlation_id: str, *, longest: int) -> bytes:
+        """A basic.publish in frames of *longest* bytes at most."""
+        address = self.exchange, self.routing_key, self.mandatory
+        properties = self.properties(correlation_id)
+        return frames.publish(channel, address, properties, self.body, longest=longest)
+
+    def properties(self, correlation_id: str) -> frames.Properties:
+        message = self.message
+        headers = messages.headers_of(message)
+        if self.more_headers:
+            headers |= self.more_headers
+        return frames.Properties(
+            content_type=_short(message.content_type),
             headers={name: _clean(value) for name, value in headers.items() if _fits(value)},
-            delivery_mode=DeliveryMode.Persistent.value,
             correlation_id=correlation_id,
-            message_id=_text(self.message.key),
-            timestamp=_timestamp(self.message.timestamp),
-            type=_text(self.message.routing_key),
+            message_id=_text(message.key),
+            timestamp=_timestamp(message.timestamp),
+            type=_text(message.routing_key),
             app_id=APP_ID,
         )
 
@@ -91,12 +100,12 @@ def _clean(value: str | int) -> str | int:
 
 def _text(value: str) -> str:
     """JSON may hold lone surrogates, which UTF-8 cannot."""
-    return value.encode("utf-8", "replace").decode("utf-8")
+    return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
 
 
-def _short(value: str) -> str | None:
-    return _text(value) if messages.fits_shortstr(value) else None
+def _short(value: str) -> str:
+    return _text(value) if messages.fits_shortstr(value) else ""
 
 
-def _timestamp(seconds: int) -> int | None:
-    return seconds if 0 < seconds <= LARGEST_TIMESTAMP else None
+def _timestamp(seconds: int) -> int:
+    return seconds if 0 < seconds <= LARGEST_TIMESTAMP else 0

@@ -1,0 +1,191 @@
+"""pika's connection over a transport of the loop's own.
+
+pika's own one asks the kernel four times for each frame. Here what is written in one turn of the
+loop goes out at once, and so does what :class:`Outbox` writes beside pika.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from pika.adapters.asyncio_connection import AsyncioConnection
+from pika.adapters.utils import nbio_interface as nbio
+from pika.connection import Parameters
+
+Done = Callable[[Any], None]
+
+
+class Connection(AsyncioConnection):
+    """An AsyncioConnection whose *stream* others may write whole frames to."""
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        *,
+        on_open: Callable[[Any], None],
+        on_open_error: Callable[[Any, BaseException], None],
+        on_close: Callable[[Any, BaseException], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._services = Services(loop)
+        super().__init__(parameters, on_open, on_open_error, on_close, self._services)
+
+    def write(self, frames: bytes) -> None:
+        """Send *frames* after all that pika has sent; nowhere where the connection is lost."""
+        if self._services.stream:
+            self._services.stream.write(frames)
+
+
+class Stream(nbio.AbstractStreamTransport, asyncio.Protocol):
+    """What pika writes to, and what its protocol hears from."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._pieces: list[bytes] = []
+        self._transport: asyncio.Transport | None = None
+        self._protocol: Any = None
+        self._error: BaseException | None = None
+
+    def begin(self, protocol: nbio.AbstractStreamProtocol) -> None:
+        """Introduce us to pika; until it writes its first bytes, RabbitMQ says nothing."""
+        self._protocol = protocol
+        protocol.connection_made(self)
+
+    # -- for pika
+
+    def write(self, data: bytes) -> None:
+        if not self._pieces:
+            self._loop.call_soon(self._flush)
+        self._pieces.append(data)
+
+    def _flush(self) -> None:
+        data = b"".join(self._pieces)
+        self._pieces.clear()
+        if self._transport and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def abort(self) -> None:
+        if self._transport:
+            self._transport.abort()
+
+    def get_protocol(self) -> nbio.AbstractStreamProtocol:
+        protocol: nbio.AbstractStreamProtocol = self._protocol
+        return protocol
+
+    def get_write_buffer_size(self) -> int:
+        unsent = self._transport.get_write_buffer_size() if self._transport else 0
+        return unsent + sum(map(len, self._pieces))
+
+    # -- for the loop
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._protocol.data_received(data)
+        except Exception as error:  # what pika cannot read ends its connection
+            self._error = error
+            self.abort()
+
+    def eof_received(self) -> bool:
+        return bool(self._protocol and self._protocol.eof_received())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._pieces.clear()
+        if self._protocol:
+            self._protocol.connection_lost(self._error or exc)
+
+
+class Services(nbio.AbstractIOServices):
+    """The loop, as pika asks for it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.stream: Stream | None = None
+
+    def get_native_ioloop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    def close(self) -> None:
+        raise NotImplementedError("the loop is not pika's")
+
+    run = stop = close
+
+    def add_callback_threadsafe(self, callback: Callable[..., None]) -> None:
+        self._loop.call_soon_threadsafe(callback)
+
+    def call_later(self, delay: float, callback: Callable[..., None]) -> Any:
+        return self._loop.call_later(delay, callback)  # it has the one method that is asked for
+
+    def getaddrinfo(  # noqa: PLR0917 - pika's
+        self,
+        host: Any,
+        port: Any,
+        on_done: Done,
+        family: int = 0,
+        socktype: int = 0,
+        proto: int = 0,
+        flags: int = 0,
+    ) -> nbio.AbstractIOReference:
+        asked = self._loop.getaddrinfo(
+            host, port, family=family, type=socktype, proto=proto, flags=flags
+        )
+        return _Work(self._loop, asked, on_done)
+
+    def connect_socket(
+        self, sock: socket.socket, resolved_addr: Any, on_done: Done
+    ) -> nbio.AbstractIOReference:
+        return _Work(self._loop, self._loop.sock_connect(sock, resolved_addr), on_done)
+
+    def create_streaming_connection(
+        self,
+        protocol_factory: Callable[[], nbio.AbstractStreamProtocol],
+        sock: socket.socket,
+        on_done: Done,
+        ssl_context: ssl.SSLContext | None = None,
+        server_hostname: str | None = None,
+    ) -> nbio.AbstractIOReference:
+        def begun(result: Any) -> None:
+            if isinstance(result, BaseException):
+                on_done(result)
+                return
+            self.stream, protocol = result, protocol_factory()
+            result.begin(protocol)
+            on_done((result, protocol))
+
+        return _Work(self._loop, self._connect(sock, ssl_context, server_hostname), begun)
+
+    async def _connect(
+        self, sock: socket.socket, context: ssl.SSLContext | None, name: str | None
+    ) -> Stream:
+        stream = Stream(self._loop)
+        server_hostname = (name or "") if context else None
+        try:
+            await self._loop.create_connection(
+                lambda: stream, sock=sock, ssl=context, server_hostname=server_hostname
+            )
+        except BaseException:
+            sock.close()  # it is ours by now
+            raise
+        return stream
+
+
+class _Work(nbio.AbstractIOReference):
+    """A coroutine that runs; *on_done* gets what it returns or raises, unless it is cancelled."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], on_done: Done
+    ) -> None:
+        self._on_done = on_done
+        self._task = loop.create_task(work)
+        self._task.add_done_callback(self._tell)
+
+    def _tell(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled():
+            self._on_done(task.exception() or task.result())
+
+    def cancel(self) -> bool:
+        return self._task.cancel()
