@@ -108,6 +108,10 @@ bench-batch: setup-dev ## Fetch 2 GB of a batch's results beside curl and Google
 bench-worker: setup-dev bench-peers ## Compare a consumer with its peers, side by side (ARGS="--repeat 5 --events 10000")
 	@$(BIN)/python -m bench.worker $(ARGS)
 
+.PHONY: bench-scale
+bench-scale: setup-dev ## How far one of each part goes: the table of docs/scale.md (ARGS="--write" puts it there)
+	@$(BIN)/python -m bench.scale $(ARGS)
+
 # In folders of their own: the peers' packages never meet ours.
 bench-peers: .work/bench/.installed .work/bench-node/.installed
 

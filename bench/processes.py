@@ -83,6 +83,7 @@ def peer(*arguments: str) -> list[str]:
 
 def node(script: str) -> list[str]:
     """A Node peer; modules are looked up beside the script, so it runs as a copy beside them."""
+    PEERS_NODE.mkdir(parents=True, exist_ok=True)
     copy = PEERS_NODE / script
     copy.write_bytes((ROOT / "bench/peers" / script).read_bytes())
     return ["node", str(copy)]
