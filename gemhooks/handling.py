@@ -1,7 +1,5 @@
 """What a handler may know and do beside its event: the message it came in, and publishing."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -39,11 +37,16 @@ def publish(message: Message, *, exchange: str = topology.RESULTS) -> None:
     messages.confirm(publisher.publish(message, exchange=exchange))
 
 
-@contextmanager
-def handling(message: Message, publisher: Publisher | None) -> Iterator[None]:
-    """Make *message* the current one."""
-    token = _current.set(_Handling(message, publisher))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+class handling:  # noqa: N801 - to be read as a verb
+    """Makes *message* the current one, for the time of a ``with``."""
+
+    __slots__ = ("_now", "_token")
+
+    def __init__(self, message: Message, publisher: Publisher | None) -> None:
+        self._now = _Handling(message, publisher)
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._now)
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)

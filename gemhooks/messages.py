@@ -30,6 +30,9 @@ class Source(StrEnum):
     REPLAY = "replay"  # a dead letter that a person sent again
 
 
+SOURCES = {each.value: each for each in Source}
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """A verified webhook or a result of ours, its body untouched."""
@@ -69,8 +72,9 @@ class Message:
 
     def age(self, now: float) -> float | None:
         """Seconds since the event, or since its delivery where it has no date; None without any."""
-        with suppress(ValueError):
-            return max(0.0, now - datetime.fromisoformat(self.time).timestamp())
+        if self.time:
+            with suppress(ValueError):
+                return max(0.0, now - datetime.fromisoformat(self.time).timestamp())
         return max(0.0, now - self.timestamp) if self.timestamp else None
 
     def next_attempt(self, *, now: int = 0) -> Self:
@@ -139,7 +143,7 @@ def from_headers(
         content_type=content_type,
         scheme=_text(headers, "gemhooks-scheme"),
         trust=_text(headers, "gemhooks-trust") or "body",
-        source=_source(_text(headers, "gemhooks-source")),
+        source=SOURCES.get(_text(headers, "gemhooks-source"), Source.PUSH),
         attempt=max(1, _number(headers, "gemhooks-attempt")),
         replay=_number(headers, "gemhooks-replay"),
         waiting=_number(headers, "gemhooks-waiting"),
@@ -154,16 +158,10 @@ def _text(headers: Headers, name: str) -> str:
 
 
 def _number(headers: Headers, name: str) -> int:
-    value = headers.get(name, 0)
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return int(value) if is_number and 0 < int(value) <= LARGEST.get(name, MOST) else 0
-
-
-def _source(text: str) -> Source:
-    try:
-        return Source(text)
-    except ValueError:
-        return Source.PUSH
+    value = headers.get(name)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return value if 0 < value <= LARGEST.get(name, MOST) else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -155,13 +156,12 @@ class WorkerMetrics:
             buckets=SLOW,
             registry=registry,
         )
-        self.in_flight = Gauge(
+        self._in_flight = Gauge(
             "gemhooks_messages_in_flight",
             "Messages that are being handled.",
             ("queue",),
             registry=registry,
         )
-
         self._alive_age = Gauge(
             "gemhooks_consumer_alive_age_seconds",
             "Seconds since it was last proved that the queue is being consumed.",
@@ -181,14 +181,33 @@ class WorkerMetrics:
         """Let the gauge of *queue* ask *alive_age*."""
         self._alive_age.labels(queue).set_function(alive_age)
 
+    def of(self, queue: str) -> "QueueMetrics":
+        """Those of one queue, looked up once."""
+        return QueueMetrics(
+            self._in_flight.labels(queue),
+            self._seconds.labels(queue),
+            self._lag.labels(queue),
+            partial(self._messages.add, queue),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class QueueMetrics:
+    """What a worker counts of one queue."""
+
+    in_flight: Gauge
+    _seconds: Histogram
+    _lag: Histogram
+    _count: Callable[[str, str], None]
+
     def handled(
-        self, queue: str, event_type: str, outcome: str, seconds: float, lag: float | None = None
+        self, event_type: str, outcome: str, seconds: float, lag: float | None = None
     ) -> None:
         """*lag*, in seconds, is given for what was done for the first time."""
-        self._messages.add(queue, known_type(event_type), outcome)
-        self._seconds.labels(queue).observe(seconds)
+        self._count(known_type(event_type), outcome)
+        self._seconds.observe(seconds)
         if lag is not None:
-            self._lag.labels(queue).observe(lag)
+            self._lag.observe(lag)
 
 
 class FunctionMetrics:

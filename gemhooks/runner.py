@@ -3,13 +3,13 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
 import structlog
-from structlog.contextvars import bound_contextvars
+from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from gemhooks import events, topology
 from gemhooks.consumers import Handled, Subscription
@@ -85,7 +85,7 @@ class Runner:
         self.tracing = tracing
         self.subscription = subscription
         self.ledger = ledger
-        self.metrics = metrics
+        self.counts = metrics.of(subscription.queue)
         self.schedule = schedule
         self.jitter = jitter
         self.alone = alone or threading.Semaphore(1)
@@ -93,27 +93,39 @@ class Runner:
 
     def process(self, delivery: Delivery) -> None:
         """Handle one delivery from start to end. Never raises for a bad message."""
-        message, queue = delivery.message, self.subscription.queue
         started = time.perf_counter()
-        with (
-            bound_contextvars(
-                webhook_id=message.id[:255], event_type=message.routing_key, queue=queue
-            ),
-            self.tracing.handling(message, queue) as traced,
-        ):
+        message = delivery.message
+        bound = bind_contextvars(
+            webhook_id=message.id[:255],
+            event_type=message.routing_key,
+            queue=self.subscription.queue,
+        )
+        self.counts.in_flight.inc()
+        try:
+            self.process_bound(delivery, started)
+        finally:
+            self.counts.in_flight.dec()
+            reset_contextvars(**bound)
+
+    def process_bound(self, delivery: Delivery, started: float) -> None:
+        message = delivery.message
+        with self.tracing.handling(message, self.subscription.queue) as traced:
             outcome = self.claim_and_decide(message, redelivered=delivery.redelivered)
             self.settle(delivery, outcome)
             traced(outcome.fate.value, outcome.reason)
-            seconds = time.perf_counter() - started
-            log.info(
-                "message_handled",
-                outcome=outcome.fate.value,
-                reason=outcome.reason,
-                attempt=message.attempt,
-                milliseconds=round(seconds * 1000, 1),
-            )
+        self.tell(message, outcome, time.perf_counter() - started)
+
+    def tell(self, message: Message, outcome: Outcome, seconds: float) -> None:
+        """One line and one count for each message."""
+        log.info(
+            "message_handled",
+            outcome=outcome.fate.value,
+            reason=outcome.reason,
+            attempt=message.attempt,
+            milliseconds=round(seconds * 1000, 1),
+        )
         lag = message.age(time.time()) if outcome.fate is Fate.DONE else None
-        self.metrics.handled(queue, message.type, outcome.fate.value, seconds, lag)
+        self.counts.handled(message.type, outcome.fate.value, seconds, lag)
 
     def claim_and_decide(self, message: Message, *, redelivered: bool) -> Outcome:
         """Decide under a claim in the ledger, so that copies of a message run once."""
@@ -122,11 +134,14 @@ class Runner:
             claimed = self.ledger.claim(queue, key, redelivered=redelivered)
             if claimed.claim is not Claim.GRANTED:
                 return self.unclaimed(claimed, message)
-            with self.isolated(claimed) as mine:
-                if not mine:
-                    self.ledger.release(queue, key, ended=False)
-                    return Outcome(Fate.WAIT, "another suspect runs", BUSY_DELAY)
+            if claimed.starts >= SUSPECT and not self.alone.acquire(blocking=False):
+                self.ledger.release(queue, key, ended=False)
+                return Outcome(Fate.WAIT, "another suspect runs", BUSY_DELAY)
+            try:
                 outcome = self.decide(message, starts=claimed.starts)
+            finally:
+                if claimed.starts >= SUSPECT:
+                    self.alone.release()
             # Mark first, acknowledge second: a crash between them costs a look, never a message.
             if outcome.fate is Fate.DONE:
                 self.mark_done(queue, key)
@@ -160,19 +175,6 @@ class Runner:
                 if event.exchange == topology.EVENTS:
                     return message.key_of(event.subject)
         return message.key
-
-    @contextmanager
-    def isolated(self, claimed: Claimed) -> Iterator[bool]:
-        """Whether it may run now; what may have killed its process runs one at a time."""
-        if claimed.starts < SUSPECT:
-            yield True
-            return
-        mine = self.alone.acquire(blocking=False)
-        try:
-            yield mine
-        finally:
-            if mine:
-                self.alone.release()
 
     def unclaimed(self, claimed: Claimed, message: Message) -> Outcome:
         match claimed.claim:

@@ -5,7 +5,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,6 +18,7 @@ from gemhooks.errors import Unavailable
 from gemhooks.ledger import Ledgers, NullLedger, open_ledger
 from gemhooks.messages import Broker, Delivery, Ledger, Subscriber
 from gemhooks.metrics import WorkerMetrics
+from gemhooks.pool import Pool
 from gemhooks.queues.connect import connect
 from gemhooks.runner import Runner
 from gemhooks.settings import Settings
@@ -58,11 +58,9 @@ class Service:
         self.ledger = ledger
         self.metrics = metrics
         self.settings = settings
-        self._pool = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="handler")
+        self._pool: Pool[tuple[Runner, Delivery]] = Pool(self._work, settings.concurrency)
         self._subscribers: list[Subscriber] = []
         self._stopping = threading.Event()
-        self._idle = threading.Condition()
-        self._taken: dict[Future[None], Delivery] = {}
         self._alone = threading.Semaphore(1)
 
     def start(self) -> None:
@@ -93,27 +91,17 @@ class Service:
         self._subscribers.append(subscriber)
 
     def _take(self, runner: Runner, delivery: Delivery) -> None:
-        with self._idle:
-            if self._stopping.is_set():
-                delivery.give_back()
-                return
-            future = self._pool.submit(self._work, runner, delivery)
-            self._taken[future] = delivery
-        future.add_done_callback(self._ended)
+        if not self._pool.put((runner, delivery)):
+            delivery.give_back()
 
-    def _work(self, runner: Runner, delivery: Delivery) -> None:
-        with self.metrics.in_flight.labels(runner.subscription.queue).track_inprogress():
-            try:
-                runner.process(delivery)
-            except BaseException:  # a bug of ours: it must neither lose the message nor spin
-                log.exception("message_lost_its_runner")
-                self._stopping.wait(LOST_PAUSE)
-                delivery.give_back()
-
-    def _ended(self, future: "Future[None]") -> None:
-        with self._idle:
-            del self._taken[future]
-            self._idle.notify_all()
+    def _work(self, taken: tuple[Runner, Delivery]) -> None:
+        runner, delivery = taken
+        try:
+            runner.process(delivery)
+        except BaseException:  # a bug of ours: it must neither lose the message nor spin
+            log.exception("message_lost_its_runner")
+            self._stopping.wait(LOST_PAUSE)
+            delivery.give_back()
 
     def is_ready(self) -> bool:
         """Every queue is really being consumed."""
@@ -130,25 +118,16 @@ class Service:
 
     def stop(self) -> bool:
         """Take no more, finish what runs within the grace; True when all of it ended."""
-        with self._idle:
-            self._stopping.set()
+        self._stopping.set()
+        unbegun = self._pool.stop()
         for subscriber in self._subscribers:
             subscriber.stop()
-        self._give_back_unbegun()
-        with self._idle:
-            ended = self._idle.wait_for(lambda: not self._taken, self.settings.grace)
-        self._pool.shutdown(wait=ended, cancel_futures=True)
+        for _, delivery in unbegun:  # at once: others need not wait for us
+            delivery.give_back()
+        ended = self._pool.wait(self.settings.grace)
         self.broker.close()
         self.tracing.close()
         return ended
-
-    def _give_back_unbegun(self) -> None:
-        """At once and untouched, their attempt not counted: others need not wait for us."""
-        with self._idle:
-            taken = list(self._taken.items())
-        for future, delivery in taken:
-            if future.cancel():
-                delivery.give_back()
 
 
 def run(build: Callable[[Parts], Consumers], settings: Settings) -> int:

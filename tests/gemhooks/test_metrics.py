@@ -44,10 +44,10 @@ def test_an_event_is_as_old_as_its_date_says_and_never_younger_than_now() -> Non
 
 def test_the_age_counts_only_for_what_was_done() -> None:
     registry = CollectorRegistry()
-    metrics = WorkerMetrics(registry)
+    metrics = WorkerMetrics(registry).of("q")
 
-    metrics.handled("q", "t", "retry", 0.1)
-    metrics.handled("q", "t", "done", 0.1, 7.0)
+    metrics.handled("t", "retry", 0.1)
+    metrics.handled("t", "done", 0.1, 7.0)
 
     assert registry.get_sample_value("gemhooks_event_lag_seconds_count", {"queue": "q"}) == 1
     assert registry.get_sample_value("gemhooks_event_lag_seconds_sum", {"queue": "q"}) == 7.0

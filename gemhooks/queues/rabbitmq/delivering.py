@@ -47,7 +47,7 @@ class RabbitDelivery:
         return self._redelivered
 
     def ack(self) -> None:
-        self._post(self._ack)
+        self._settler.ack(self._tag)
 
     def give_back(self) -> None:
         self._post(self._give_back)
@@ -70,7 +70,7 @@ class RabbitDelivery:
 
     def _copied(self, copied: Future[None]) -> None:
         if copied.exception() is None:
-            self._ack()
+            self.ack()
         else:
             _log.warning("copy_failed", queue=self._origin.queue, reason=str(copied.exception()))
             asyncio.get_running_loop().call_later(PAUSE, self._give_back)
@@ -78,9 +78,6 @@ class RabbitDelivery:
     def _post(self, work: Work) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the broker redelivers
             self._origin.mailbox.post(work)
-
-    def _ack(self) -> None:
-        self._settler.ack(self._tag)
 
     def _give_back(self) -> None:
         self._settler.give_back(self._tag)
