@@ -10,7 +10,6 @@ from gemhooks.gemini import Gemini
 from gemhooks.metrics import GeminiMetrics, ResultMetrics
 from gemhooks.results import ResultsStore
 from gemhooks.settings import Settings
-from workers import reconcile
 from workers.batches import BatchFetcher
 from workers.calling import function_caller
 from workers.progress import Progress
@@ -21,7 +20,6 @@ from workers.wiring import built_in_consumers
 def build(parts: service.Parts) -> Consumers:
     settings = parts.settings
     gemini = Gemini.from_settings(settings, asked=GeminiMetrics(parts.registry).asked)
-    gemini.warm_up()
     results = ResultsStore(settings.results_url, spool=settings.spool)
     metrics = ResultMetrics(parts.registry)
     return built_in_consumers(
@@ -62,6 +60,8 @@ def main(arguments: Sequence[str]) -> int:
     if not arguments:
         return service.run(build, Settings.from_env())
     if list(arguments) == ["reconcile"]:
+        from workers import reconcile  # noqa: PLC0415 - not a worker's memory
+
         return reconcile.run(Settings.from_env())
     raise Misconfigured("python -m workers takes no argument, or the one word reconcile.")
 

@@ -1,6 +1,5 @@
 """Which keys were seen, in bounded memory: a database of its own that nobody else sees."""
 
-import sqlite3
 from collections.abc import Iterable
 
 TOGETHER = 1000  # keys per insert
@@ -11,6 +10,8 @@ class Keys:
     """A set of strings of any number, and how often one came again."""
 
     def __init__(self) -> None:
+        import sqlite3  # noqa: PLC0415 - 1 MiB, for batches only
+
         # An empty name: a file that SQLite makes, and that is gone when we are.
         self._database = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._database.execute(f"PRAGMA cache_size = -{CACHE}")

@@ -6,26 +6,33 @@ from typing import Annotated
 import typer
 
 from gemhooks import entry
-from gemhooks.cli import (
-    batches,
-    calls,
-    db,
-    demo,
-    dlq,
-    doctor,
-    health,
-    interactions,
-    jobs,
-    listen,
-    results,
-    run,
-    simulate,
-    trigger,
-    webhook,
-)
+from gemhooks.cli.late import late_group
+
+COMMANDS = {
+    "demo": "gemhooks.cli.demo:demo",
+    "up": "gemhooks.cli.run:up",
+    "receiver": "gemhooks.cli.run:receiver",
+    "workers": "gemhooks.cli.run:workers",
+    "reconcile": "gemhooks.cli.run:reconcile",
+    "consume": "gemhooks.cli.run:consume",
+    "simulate": "gemhooks.cli.simulate:simulate",
+    "listen": "gemhooks.cli.listen:listen",
+    "trigger": "gemhooks.cli.trigger:trigger",
+    "doctor": "gemhooks.cli.doctor:doctor",
+    "health": "gemhooks.cli.health:health",
+    "batches": "gemhooks.cli.batches:app",
+    "calls": "gemhooks.cli.calls:app",
+    "db": "gemhooks.cli.db:app",
+    "dlq": "gemhooks.cli.dlq:app",
+    "interactions": "gemhooks.cli.interactions:app",
+    "jobs": "gemhooks.cli.jobs:app",
+    "results": "gemhooks.cli.results:app",
+    "webhook": "gemhooks.cli.webhook:app",
+}
 
 app = typer.Typer(
     name="gemhooks",
+    cls=late_group(COMMANDS),
     help="Turns Gemini API webhooks into finished work.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # its tracebacks show locals, secrets included
@@ -47,27 +54,6 @@ def options(
     ] = False,
 ) -> None:
     """Turns Gemini API webhooks into finished work."""
-
-
-app.command("demo")(demo.demo)
-app.command("up")(run.up)
-app.command("receiver")(run.receiver)
-app.command("workers")(run.workers)
-app.command("reconcile")(run.reconcile)
-app.command("consume")(run.consume)
-app.command("simulate")(simulate.simulate)
-app.command("listen")(listen.listen)
-app.command("trigger")(trigger.trigger)
-app.add_typer(batches.app, name="batches")
-app.add_typer(calls.app, name="calls")
-app.add_typer(db.app, name="db")
-app.add_typer(dlq.app, name="dlq")
-app.add_typer(interactions.app, name="interactions")
-app.add_typer(jobs.app, name="jobs")
-app.add_typer(results.app, name="results")
-app.command("doctor")(doctor.doctor)
-app.command("health")(health.health)
-app.add_typer(webhook.app, name="webhook")
 
 
 def main() -> None:

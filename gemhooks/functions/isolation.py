@@ -8,13 +8,13 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeout
-from multiprocessing import get_context
-from typing import Any
-
-from pebble import ProcessExpired, ProcessPool
+from typing import TYPE_CHECKING, Any
 
 from gemhooks.functions.deadline import DeadlinePassed
 from gemhooks.functions.results import Answer, Outcome
+
+if TYPE_CHECKING:  # a tenth of a second, and most functions run in threads
+    from pebble import ProcessPool
 
 PROCESSES = 4  # at once; each is kept for the next call
 START = 60.0  # seconds that a new process may take until it can run anything
@@ -43,6 +43,8 @@ class Isolation:
 
     def run(self, work: Callable[..., Answer], *arguments: Any, seconds: float) -> Answer:
         """What *work* answers in another process; DeadlinePassed once that was killed."""
+        from pebble import ProcessExpired  # noqa: PLC0415 - see above
+
         future = self._started().schedule(_alone, args=(work, seconds, arguments), timeout=seconds)
         try:
             answer: Answer = future.result(seconds + START)
@@ -62,7 +64,11 @@ class Isolation:
             pool.stop()  # type: ignore[no-untyped-call]  # as above
             pool.join()
 
-    def _started(self) -> ProcessPool:
+    def _started(self) -> "ProcessPool":
+        from multiprocessing import get_context  # noqa: PLC0415 - see above
+
+        from pebble import ProcessPool  # noqa: PLC0415
+
         with self._lock:
             if self._pool is None:
                 # Not fork: this process has threads, and they may hold locks.

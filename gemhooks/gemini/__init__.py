@@ -57,10 +57,6 @@ class Gemini:
             asked=asked,
         )
 
-    def warm_up(self) -> None:
-        """Load Google's client, which takes a second, beside what the caller does next."""
-        self._connection.warm_up()
-
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""
         self._connection.close()

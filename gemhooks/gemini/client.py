@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from importlib.util import find_spec
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
@@ -64,11 +64,6 @@ class Connection:
                 raise
             raise known from None
         return answer
-
-    def warm_up(self) -> None:
-        """Load Google's client on a thread beside: the first call then need not wait for it."""
-        thread = Thread(target=lambda: self._client().interactions, name="warm-up", daemon=True)
-        thread.start()
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""

@@ -6,11 +6,9 @@ import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
-
-import fsspec  # type: ignore[import-untyped]  # fsspec ships no types
-from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]  # idem
 
 from gemhooks.errors import Misconfigured, Retry
 from gemhooks.results.partial import Partial
@@ -37,9 +35,30 @@ class ResultsStore:
 
     def __init__(self, url: str, *, spool: str | Path = "gemhooks-data/spool") -> None:
         """*spool* is a local folder, for what is too large to be sent to *url* in one piece."""
-        self._files, self._root = _opened(url)
-        local = isinstance(self._files, LocalFileSystem)
-        self._spool = Path(self._root) / PARTIAL if local else Path(spool)
+        self._given = url
+        self._spool = Path(spool)
+        if not _is_a_folder(url):  # where a driver may be missing, it is said at once
+            _ = self._place
+
+    @cached_property
+    def _place(self) -> tuple[Any, str]:
+        return _opened(self._given)
+
+    @property
+    def _files(self) -> Any:
+        return self._place[0]
+
+    @property
+    def _root(self) -> str:
+        return self._place[1]
+
+    @cached_property
+    def _is_local(self) -> bool:
+        from fsspec.implementations.local import (  # type: ignore[import-untyped]  # noqa: PLC0415 - see _opened
+            LocalFileSystem,
+        )
+
+        return isinstance(self._files, LocalFileSystem)
 
     def write(self, kind: str, resource_id: str, suffix: str, content: bytes) -> str:
         """Store *content* and return its URL; what is there already is not written again.
@@ -79,8 +98,9 @@ class ResultsStore:
         """The local file in which a large result grows, also across crashes."""
         place = hashlib.sha256(self._root.encode()).hexdigest()[:12]
         path = self._path(kind, resource_id, suffix).removeprefix(self._root).strip("/")
+        spool = Path(self._root) / PARTIAL if self._is_local else self._spool
         with full_disk_is_a_retry():
-            return Partial.open(self._spool / f"{place}-{path.replace('/', '-')}")
+            return Partial.open(spool / f"{place}-{path.replace('/', '-')}")
 
     def put(self, partial: Partial, kind: str, resource_id: str, suffix: str) -> str:
         """Make a whole *partial* visible under its name, replacing what was there; its URL.
@@ -90,7 +110,7 @@ class ResultsStore:
         path = self._path(kind, resource_id, suffix)
         partial.sync()
         with full_disk_is_a_retry():
-            if isinstance(self._files, LocalFileSystem):
+            if self._is_local:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
                 partial.path.replace(path)
                 _sync_folder(Path(path).parent)
@@ -115,7 +135,7 @@ class ResultsStore:
             return None
 
     def _replace(self, path: str, content: bytes) -> None:
-        if isinstance(self._files, LocalFileSystem):
+        if self._is_local:
             _replace_local(Path(path), content)
         else:
             _replace_remote(self._files, path, content)
@@ -128,9 +148,15 @@ def safe_id(resource_id: str) -> str:
     return "x-" + hashlib.sha256(resource_id.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _opened(url: str) -> tuple[Any, str]:
+def _is_a_folder(url: str) -> bool:
     if not url.strip():
         raise Misconfigured("the results URL is empty: give a folder or a URL such as s3://bucket")
+    return "://" not in url and "::" not in url
+
+
+def _opened(url: str) -> tuple[Any, str]:
+    import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415 - 4 MiB that an idle worker spares
+
     try:
         files, root = fsspec.core.url_to_fs(url)
     except (ValueError, ImportError, OSError) as error:

@@ -10,7 +10,9 @@ from alembic.migration import MigrationContext
 
 from gemhooks.errors import LedgerUnavailable, Misconfigured
 from gemhooks.ledger import Ledgers, open_ledger
+from gemhooks.ledger.database import Database as LedgerDatabase
 from gemhooks.ledger.database import connect
+from gemhooks.ledger.migrate import migrate, upgrade
 from gemhooks.ledger.tables import metadata
 from gemhooks.messages import Claim
 from tests.services.ports import free_port
@@ -61,6 +63,43 @@ def test_a_database_of_a_newer_release_is_misconfigured(ledgers: Ledgers, url: s
 def test_the_migrations_make_what_tables_py_says(ledgers: Ledgers) -> None:
     with ledgers.database.transaction() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+CATALOGUE = {
+    "sqlite": ("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite%' ORDER BY name",),
+    "postgresql": (
+        "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1",
+        """SELECT conrelid::regclass::text, pg_get_constraintdef(oid) FROM pg_constraint
+           WHERE connamespace = 'public'::regnamespace ORDER BY 1, 2""",
+        """SELECT table_name, column_name, data_type, is_nullable, column_default
+           FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 2""",
+    ),
+}
+
+
+def catalogue(database: LedgerDatabase) -> list[list[tuple[str, ...]]]:
+    """All that a database says of its tables, white space aside."""
+
+    def ask(connection: sa.Connection) -> list[list[tuple[str, ...]]]:
+        return [
+            [tuple(" ".join(str(each).split()) for each in row) for row in found]
+            for found in map(connection.exec_driver_sql, CATALOGUE[connection.dialect.name])
+        ]
+
+    return database.read(ask)
+
+
+def test_a_new_database_is_as_the_migrations_would_have_made_it(url: str) -> None:
+    with closing(connect(url)) as database:
+        migrate(database)
+        made_at_once = catalogue(database)
+        with database.transaction() as connection:
+            metadata.drop_all(connection)
+            connection.exec_driver_sql("DROP TABLE alembic_version")
+        with database.transaction() as connection:
+            upgrade(connection)
+
+        assert catalogue(database) == made_at_once
 
 
 def test_a_closed_sqlite_ledger_is_unavailable(sqlite_url: str) -> None:
