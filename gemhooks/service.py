@@ -16,7 +16,7 @@ from gemhooks.admin import AdminServer
 from gemhooks.consumers import Consumers, Subscription
 from gemhooks.errors import Unavailable
 from gemhooks.ledger import Ledgers, NullLedger, open_ledger
-from gemhooks.messages import Broker, Delivery, Ledger, Subscriber
+from gemhooks.messages import Broker, Delivery, Ledger, Publisher, Subscriber
 from gemhooks.metrics import WorkerMetrics
 from gemhooks.pool import Pool
 from gemhooks.queues.connect import connect
@@ -37,6 +37,12 @@ class Parts:
     broker: Broker
     ledgers: Ledgers
     registry: CollectorRegistry
+    tracing: Tracing = OFF
+
+    @property
+    def publisher(self) -> Publisher:
+        """Of what handlers publish; traced where that is asked for."""
+        return self.tracing.publishing(self.broker.publisher)
 
 
 class Service:
@@ -80,7 +86,7 @@ class Service:
             self.metrics,
             schedule=subscription.rules.retry or self.settings.retry_schedule,
             alone=self._alone,
-            publisher=self.broker.publisher,
+            publisher=self.tracing.publishing(self.broker.publisher),
             tracing=self.tracing,
         )
         prefetch = self.settings.prefetch or 2 * self.settings.concurrency
@@ -147,8 +153,8 @@ def run(build: Callable[[Parts], Consumers], settings: Settings) -> int:
         management_url=settings.management_url.get_secret_value(),
     )
     ledger = ledgers.handled if settings.ledger == "on" else NullLedger()
-    consumers = build(Parts(settings, broker, ledgers, registry))
     traced = tracing(wanted=settings.tracing)
+    consumers = build(Parts(settings, broker, ledgers, registry, traced))
     service = Service(consumers, broker, ledger, WorkerMetrics(registry), settings, tracing=traced)
     admin = AdminServer(
         settings.admin_host,

@@ -5,11 +5,15 @@ variables (``OTEL_EXPORTER_OTLP_ENDPOINT`` ...). No body, no secret and no token
 """
 
 from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gemhooks import topology
 from gemhooks.errors import Misconfigured
-from gemhooks.messages import Message
+from gemhooks.logs import redact
+from gemhooks.messages import Message, Publisher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,10 +26,14 @@ def _unheard(_outcome: str, _reason: str) -> None:
 
 
 class Tracing(Protocol):
-    """What a runner tells of each message."""
+    """What is told of each message."""
 
     def handling(self, message: Message, queue: str) -> AbstractContextManager[Ended]:
         """Open a span, the present one for the handler; call what it gives at the end."""
+        ...
+
+    def publishing(self, publisher: Publisher, /) -> Publisher:
+        """The same publisher, with a span for each message that it is given."""
         ...
 
     def close(self) -> None:
@@ -40,6 +48,9 @@ class Off:
 
     def handling(self, message: Message, queue: str) -> AbstractContextManager[Ended]:
         return self._nothing
+
+    def publishing(self, publisher: Publisher, /) -> Publisher:
+        return publisher
 
     def close(self) -> None:
         """There is nothing to send."""
@@ -70,7 +81,7 @@ class OpenTelemetry:
             f"process {queue}",
             context=parent,
             kind=self._trace.SpanKind.CONSUMER,
-            attributes=attributes_of(message, queue),
+            attributes=attributes_of(message, queue, "process"),
         ) as span:
 
             def ended(outcome: str, reason: str) -> None:
@@ -80,16 +91,77 @@ class OpenTelemetry:
 
             yield ended
 
+    def publishing(self, publisher: Publisher, /) -> Publisher:
+        return _Traced(publisher, self.sending)
+
+    def sending(self, message: Message, exchange: str) -> "tuple[Any, Message]":
+        """A span that has begun, and the message as it goes on from there.
+
+        A child of the handler's span; outside of one, of the message's own ``traceparent``.
+        """
+        span = self._tracer.start_span(
+            f"send {exchange}",
+            context=self._parent(message),
+            kind=self._trace.SpanKind.PRODUCER,
+            attributes=attributes_of(message, exchange, "send"),
+        )
+        carrier: dict[str, str] = {}
+        self._propagator.inject(carrier, self._trace.set_span_in_context(span))
+        return span, replace(message, traceparent=carrier.get("traceparent", ""))
+
+    def _parent(self, message: Message) -> Any:
+        if self._trace.get_current_span().get_span_context().is_valid:
+            return None  # the present one
+        return self._propagator.extract({"traceparent": message.traceparent})
+
     def close(self) -> None:
         self._provider.shutdown()
 
 
-def attributes_of(message: Message, queue: str) -> dict[str, str | int]:
+class _Traced:
+    """A publisher whose messages go on in a span that ends with their confirm."""
+
+    def __init__(
+        self, publisher: Publisher, sending: Callable[[Message, str], tuple[Any, Message]]
+    ) -> None:
+        self._publisher = publisher
+        self._sending = sending
+
+    def publish(self, message: Message, *, exchange: str = topology.EVENTS) -> Future[None]:
+        span, sent = self._sending(message, exchange)
+        try:
+            future = self._publisher.publish(sent, exchange=exchange)
+        except BaseException as error:
+            _end(span, error)
+            raise
+        future.add_done_callback(lambda each: _end(span, _error_of(each)))
+        return future
+
+
+def _error_of(future: Future[None]) -> BaseException | None:
+    return CancelledError() if future.cancelled() else future.exception()
+
+
+def _end(span: Any, error: BaseException | None) -> None:
+    if error is not None:
+        span.set_attribute("error.type", type(error).__name__)
+        span.set_status(_error_status(), redact(str(error))[:300])
+    span.end()
+
+
+def _error_status() -> Any:
+    from opentelemetry.trace import StatusCode  # noqa: PLC0415 - an extra
+
+    return StatusCode.ERROR
+
+
+def attributes_of(message: Message, place: str, operation: str) -> dict[str, str | int]:
     return {
         "messaging.system": "rabbitmq",
-        "messaging.operation.name": "process",
-        "messaging.operation.type": "process",
-        "messaging.destination.name": queue,
+        "messaging.operation.name": operation,
+        "messaging.operation.type": operation,
+        "messaging.destination.name": place,
+        "messaging.rabbitmq.destination.routing_key": message.routing_key,
         "messaging.message.id": message.key,
         "messaging.message.body.size": len(message.body),
         "gemhooks.event_type": message.routing_key,

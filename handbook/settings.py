@@ -44,7 +44,7 @@ ABOUT: dict[str, dict[str, str]] = {
         "admin_host": "of `/metrics`, `/livez`, `/readyz`",
         "admin_port": "of `/metrics`, `/livez`, `/readyz`; 0 is none",
         "grace": "to finish what runs when told to stop",
-        "tracing": "`1`: OpenTelemetry spans of workers and consumers, sent where `OTEL_*` says; needs the extra `tracing`",
+        "tracing": "`1`: OpenTelemetry spans of the receiver, workers and consumers, sent where `OTEL_*` says; needs the extra `tracing`",
         "log_format": "`json`, `console`, or `auto`: console on a terminal",
         "log_level": "`debug`, `info`, `warning` or `error`",
         "receivers": "URLs of all receivers' admin ports, for `gemhooks webhook`",

@@ -19,6 +19,7 @@ from gemhooks.errors import Misconfigured
 from gemhooks.keys import KeyRing
 from gemhooks.queues.connect import connect
 from gemhooks.settings import Settings
+from gemhooks.tracing import tracing
 from receiver.adapter import Adapter
 from receiver.app import Receiver, create_app
 from receiver.connections import DEFAULT, Connections, Limits
@@ -97,6 +98,7 @@ async def serve(settings: Settings) -> int:
     keys = key_ring(settings)
     listener = listen(settings.host, settings.port)
     registry = CollectorRegistry()
+    traced = tracing(wanted=settings.tracing)
     broker = connect(
         settings.broker_url.get_secret_value(),
         publish_timeout=settings.publish_timeout,
@@ -109,11 +111,13 @@ async def serve(settings: Settings) -> int:
     admin = AdminServer(settings.admin_host, settings.admin_port, registry, lambda: True, ready)
     try:
         admin.start()
-        receiver = receiver_of(settings, keys, broker.publisher, registry, ready)
+        publisher = traced.publishing(broker.publisher)
+        receiver = receiver_of(settings, keys, publisher, registry, ready)
         server = server_of(receiver, keys, grace=settings.grace)
         await _run(server, listener, stop, settings.drain_delay)
     finally:
         await asyncio.to_thread(broker.close)
+        await asyncio.to_thread(traced.close)
         admin.stop()
         listener.close()
     log.info("receiver_stopped")

@@ -55,7 +55,7 @@ def caller_of(functions: Functions, parts: service.Parts, gemini: Gemini) -> Fun
             wait=settings.continue_wait,
             lease=settings.gemini_timeout + settings.lease,
         ),
-        CallAnnouncer(parts.broker.publisher),
+        CallAnnouncer(parts.publisher),
         ledgers.jobs,
         Limits(settings.max_turns, settings.chain_timeout),
     )
