@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 OVERLAYS = sorted(each.name for each in (KUBERNETES / "overlays").iterdir())
 VERSIONS = [f"1.{minor}" for minor in range(28, 38)]
-IMAGES = {f"gemhooks:{version('gemhooks')}", "rabbitmq:4.1.3-management"}
+SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
+IMAGES = {f"gemhooks:{version('gemhooks')}", SERVICES["rabbitmq"]["image"]}
 ROLES = ("receiver", "workers", "reconciler")
 Manifest = dict[str, Any]
 
@@ -71,7 +72,7 @@ def test_a_misspelt_field_would_be_found() -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_images_are_those_of_this_release(overlay: str) -> None:
+def test_images_are_those_of_this_release_and_of_compose(overlay: str) -> None:
     """An `images:` entry that matches nothing is silent."""
     images = [each["containers"][0]["image"] for each in pods(overlay).values()]
     images += [each["spec"]["image"] for each in rendered(overlay) if each["kind"][:3] == "Rab"]
