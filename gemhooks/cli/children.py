@@ -1,7 +1,9 @@
 """Child processes of one command: started together, restarted when they die, stopped together."""
 
+import base64
 import os
 import queue
+import secrets
 import subprocess
 import sys
 import threading
@@ -47,6 +49,11 @@ def clone() -> Path:
         "the receiver and the workers run from a clone of the repository or from the image;"
         " this is only the wheel."
     )
+
+
+def new_secret() -> str:
+    """A webhook secret for parts that are started together."""
+    return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def application_env(program: Program) -> dict[str, str]:

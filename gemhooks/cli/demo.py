@@ -5,10 +5,10 @@ import signal
 import socket
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,10 +23,11 @@ from gemhooks.errors import Unavailable
 if TYPE_CHECKING:  # slow to import, and --help is not
     from gemhooks.jobs import Starter
     from gemhooks.ledger import Ledgers
-    from gemhooks.simulator import Script
+    from gemhooks.simulator import Script, Simulator
 
 START_TIMEOUT = 60.0  # seconds; a cold machine compiles bytecode first
 EVENTS_TIMEOUT = 60.0
+LONGEST_PAUSE = 0.2  # between two looks; each line is a reason for one
 ANSWERS = sum(each.ends == "completed" for each in CONVERSATIONS)  # that the consumer will take
 
 
@@ -36,13 +37,24 @@ class Demo:
 
     folder: Path
     port: int
+    gemini_port: int
     admin_ports: tuple[int, int, int]
+    secret: str = field(default_factory=children.new_secret, repr=False)
+    ready: set[str] = field(default_factory=set)  # parts that said that they have started
     started: dict[str, Conversation] = field(default_factory=dict)  # by its first interaction
     answered: int = 0
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/webhooks/gemini"
+
+    @property
+    def gemini_url(self) -> str:
+        return f"http://127.0.0.1:{self.gemini_port}"
+
+    def can_begin(self) -> bool:
+        """Whether every event and answer has a queue; the workers may come later."""
+        return {"receiver", "consumer"} <= self.ready
 
     def is_over(self, ledgers: "Ledgers") -> bool:
         """Whether every conversation has ended and the consumer has had every answer."""
@@ -59,29 +71,43 @@ def demo(
 
     One interaction completes, one asks for two functions at once, one fails.
     """
-    from gemhooks.simulator import Simulator  # noqa: PLC0415 - an extra, imported late
-
     # Without this, SIGTERM would leave the children behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     started = time.monotonic()
-    this = Demo(new_folder(), free_port(), (free_port(), free_port(), free_port()))
+    admin_ports = (free_port(), free_port(), free_port())
+    this = Demo(new_folder(), free_port(), free_port(), admin_ports)
     typer.echo("starting   simulator, receiver, workers and a consumer ...")
-    with Simulator(delay=0.1, scripts=scripts()) as simulator:
-        env = environment(this, simulator.url, simulator.subscribe(this.url))
-        with running_children(this, env) as running, starter(env) as start:
-            watch_until(running, lambda: all(map(is_ready, this.admin_ports)), START_TIMEOUT, this)
-            ask(this, start)
-            ledgers = start.register.ledgers
-            watch_until(running, lambda: this.is_over(ledgers), EVENTS_TIMEOUT, this)
-            report(chains(ledgers, this.started), this.folder / "results")
-            typer.echo(f"all in {this.folder}\ndone in {time.monotonic() - started:.1f} s")
-            if keep:
-                keep_running(this, simulator.url, env["GEMINI_WEBHOOK_SECRET"], running)
+    env = environment(this)
+    # The children first: they start while we import what is ours.
+    with running_children(this, env) as running, simulator(this), starter(env) as start:
+        watch_until(running, this.can_begin, START_TIMEOUT, this)
+        ask(this, start)
+        ledgers = start.register.ledgers
+        watch_until(running, lambda: this.is_over(ledgers), EVENTS_TIMEOUT, this)
+        report(chains(ledgers, this.started), this.folder / "results")
+        typer.echo(f"all in {this.folder}\ndone in {time.monotonic() - started:.1f} s")
+        if keep:
+            keep_running(this, running)
+
+
+def simulator(this: Demo) -> "Simulator":
+    """The local Gemini, which calls our receiver back."""
+    from gemhooks.simulator import Simulator  # noqa: PLC0415 - an extra, imported late
+
+    made = Simulator(this.gemini_port, secret=this.secret, delay=0.1, scripts=scripts())
+    made.subscribe(this.url, this.secret)
+    return made
 
 
 def scripts() -> "list[Script]":
     """What the simulated model does with the questions."""
-    from gemhooks.simulator import Call, CallFunctions, Fail, Say, Script  # noqa: PLC0415 - see demo
+    from gemhooks.simulator import (  # noqa: PLC0415 - see above
+        Call,
+        CallFunctions,
+        Fail,
+        Say,
+        Script,
+    )
 
     table = {"restaurant": "Steirereck", "people": 2}
     calls = (
@@ -111,16 +137,16 @@ def free_port() -> int:
         return port
 
 
-def environment(this: Demo, gemini_url: str, secret: str) -> dict[str, str]:
+def environment(this: Demo) -> dict[str, str]:
     """What every part of the demo is told."""
     return {
         "GEMHOOKS_BROKER_URL": f"sqlite:///{this.folder}/queue.db",
         "GEMHOOKS_DATABASE_URL": f"sqlite:///{this.folder}/ledger.db",
         "GEMHOOKS_RESULTS_URL": f"{this.folder}/results",
-        "GEMHOOKS_GEMINI_BASE_URL": gemini_url,
+        "GEMHOOKS_GEMINI_BASE_URL": this.gemini_url,
         "GEMHOOKS_FUNCTIONS": "examples.tools:functions",
         "GEMINI_API_KEY": "demo",
-        "GEMINI_WEBHOOK_SECRET": secret,
+        "GEMINI_WEBHOOK_SECRET": this.secret,
         "GEMHOOKS_HOST": "127.0.0.1",
         "GEMHOOKS_PORT": str(this.port),
         "GEMHOOKS_GRACE": "35s",  # longer than the functions may take
@@ -168,14 +194,6 @@ def starter(env: dict[str, str]) -> "Iterator[Starter]":
         yield start
 
 
-def is_ready(port: int) -> bool:
-    with suppress(OSError):
-        url = f"http://127.0.0.1:{port}/readyz"
-        with urllib.request.urlopen(url, timeout=1.0) as answer:
-            return int(answer.status) == 200  # noqa: PLR2004 - HTTP's OK
-    return False
-
-
 def ask(this: Demo, start: "Starter") -> None:
     """Start interactions as an application would; Gemini will call back."""
     for each in CONVERSATIONS:
@@ -191,7 +209,7 @@ def watch_until(running: Children, is_over: Any, seconds: float, this: Demo) -> 
     while not is_over():
         if time.monotonic() > deadline:
             raise Unavailable("the demo did not come to its end; see the lines above.")
-        for line in children.wait_for(running, names, 0.05):
+        for line in islice(children.wait_for(running, names, LONGEST_PAUSE), 1):
             show_line(this, line)
 
 
@@ -207,6 +225,8 @@ def show_line(this: Demo, line: Line) -> None:
     if said.get("event") in ("webhook_received", "message_handled"):
         typer.echo(event_line(line.name, said))
         note(this, said)
+    elif said.get("event") in ("receiver_started", "service_started"):
+        this.ready.add(line.name)
     elif said.get("level") in ("warning", "error", "critical"):
         typer.echo(f"{line.name:<10} {line.text}", err=True)
 
@@ -225,13 +245,13 @@ def note(this: Demo, said: dict[str, Any]) -> None:
         this.answered += 1
 
 
-def keep_running(this: Demo, simulator_url: str, secret: str, running: Children) -> None:
+def keep_running(this: Demo, running: Children) -> None:
     """Print where everything is, then go on showing events until Ctrl-C."""
     typer.echo(
         f"\nreceiver   {this.url}\n"
         f"metrics    http://127.0.0.1:{this.admin_ports[0]}/metrics\n"
-        f"simulator  {simulator_url}\n"
-        f"try        GEMINI_WEBHOOK_SECRET={shlex.quote(secret)} {shlex.quote(sys.argv[0])}"
+        f"simulator  {this.gemini_url}\n"
+        f"try        GEMINI_WEBHOOK_SECRET={shlex.quote(this.secret)} {shlex.quote(sys.argv[0])}"
         f" trigger interaction.failed --to {this.url}\n"
         "Ctrl-C ends it."
     )

@@ -1,9 +1,7 @@
 """Run parts of the system: receiver, workers, consume, up."""
 
-import base64
 import inspect
 import os
-import secrets
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -119,7 +117,7 @@ def beside_a_simulator(programs: list[Program], port: int) -> list[Program]:
     from gemhooks.settings import Settings  # noqa: PLC0415 - see consume
 
     held = os.environ.get("GEMINI_WEBHOOK_SECRET", "").replace(",", " ").split()
-    secret = held[0] if held else "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+    secret = held[0] if held else children.new_secret()
     receiver = f"http://127.0.0.1:{Settings.from_env().port}/webhooks/gemini"
     arguments = ("simulate", "--port", str(port), "--webhook", receiver)
     ours = {
