@@ -74,6 +74,15 @@ test-node: setup-dev .work/node/.installed ## Run the consumer in Node on a real
 	@cd .work/node && npm install --no-package-lock --no-audit --no-fund --silent
 	@touch $@
 
+.PHONY: test-asyncapi
+test-asyncapi: setup-dev .work/asyncapi/.installed ## Check docs/reference/asyncapi.yaml by AsyncAPI's own JSON Schema (needs npm)
+	@$(BIN)/python -m pytest tests/docs/asyncapi_official.py $(ARGS)
+
+.work/asyncapi/.installed: tests/docs/asyncapi/package.json
+	@mkdir -p .work/asyncapi && cp $< .work/asyncapi/
+	@cd .work/asyncapi && npm install --no-package-lock --no-audit --no-fund --silent
+	@touch $@
+
 .PHONY: test-rabbitmq4 test-cluster
 test-rabbitmq4: setup-dev ## Run the tests of queues on RabbitMQ 4.0, Debian 13's, in a folder of the project (root)
 	@GEMHOOKS_TEST_RABBITMQ_FROM=trixie $(BIN)/python -m pytest tests/gemhooks/queues \
@@ -113,7 +122,7 @@ bench-scale: setup-dev ## How far one of each part goes: the table of docs/scale
 	@$(BIN)/python -m bench.scale $(ARGS)
 
 # In folders of their own: the peers' packages never meet ours.
-bench-peers: .work/bench/.installed .work/bench-node/.installed
+bench-peers: .work/bench/.installed .work/bench-node/.installed ## Install what the benchmarks compare with
 
 .work/bench/.installed: bench/requirements.txt
 	@$(PYTHON) -m venv .work/bench && .work/bench/bin/pip install -qq --disable-pip-version-check -r $<
