@@ -5,7 +5,7 @@ or the services in the wild disagree, every variant is read.
 """
 
 import re
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import (
     AliasChoices,
@@ -352,16 +352,12 @@ FAMILIES: dict[str, type[Event]] = {
 }
 
 
-class Head(BaseModel, frozen=True):
+class Head(NamedTuple):
     """The little of a body that the receiver reads; all of it optional."""
 
     type: str = UNKNOWN
     time: str = ""
     traceparent: str = ""
-
-    @classmethod
-    def unknown(cls) -> Self:
-        return cls()
 
 
 def head_of(body: bytes) -> Head:
@@ -373,9 +369,9 @@ def head_of(body: bytes) -> Head:
     try:
         given = jsontext.loads(body)
     except (jsontext.Malformed, RecursionError):
-        return Head.unknown()
+        return Head()
     if not isinstance(given, dict):
-        return Head.unknown()
+        return Head()
     return Head(
         type=_type_in(given) or UNKNOWN,
         time=_string(given.get("timestamp")),

@@ -89,7 +89,8 @@ class Message:
 
 
 def fits_shortstr(text: str) -> bool:
-    return len(text.encode("utf-8", "surrogatepass")) <= LONGEST_SHORTSTR - 16  # room for "#replay"
+    room = LONGEST_SHORTSTR - 16  # for "#replay"
+    return len(text) * 4 <= room or len(text.encode("utf-8", "surrogatepass")) <= room
 
 
 def _digest(text: str) -> str:
@@ -118,7 +119,7 @@ def headers_of(message: Message) -> dict[str, str | int]:
         "gemhooks-waiting": message.waiting,
         "gemhooks-first-at": message.first_at,
     }
-    return {name: value for name, value in headers.items() if value not in ("", 0)}
+    return {name: value for name, value in headers.items() if value}
 
 
 def from_headers(

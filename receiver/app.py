@@ -16,7 +16,7 @@ from gemhooks.messages import UNKNOWN, Message, Publisher, fits_shortstr
 from gemhooks.metrics import ReceiverMetrics
 from gemhooks.signing import TOLERANCE_SECONDS, JwtRules, Keys, Scheme, Webhook, verify
 from receiver.answers import PENDING, Answer, Pending, Record, not_published
-from receiver.lean import LeanFlask
+from receiver.lean import BareResponse, LeanFlask
 
 log = structlog.get_logger()
 
@@ -29,6 +29,7 @@ SIGNED_HEADERS = (
 )
 REQUEST_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)  # a proxy's, to find a request in its log
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")  # W3C
+PUBLISHING = BareResponse(204)
 OUTCOMES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "encoded"}
 
 
@@ -66,7 +67,9 @@ def create_app(receiver: Receiver) -> Flask:
 
 def _begin(receiver: Receiver) -> None:
     given = request.environ.get("HTTP_X_REQUEST_ID", "")
-    g.record = Record(receiver.metrics, request_id=given if REQUEST_ID.fullmatch(given) else "")
+    g.record = Record(
+        receiver.metrics, request_id=given if given and REQUEST_ID.fullmatch(given) else ""
+    )
 
 
 def _add_webhooks(app: Flask, receiver: Receiver) -> None:
@@ -99,14 +102,14 @@ def _receive(receiver: Receiver, schemes: Collection[Scheme]) -> Response:
         tolerance=receiver.tolerance,
         jwt_rules=receiver.jwt_rules,
     )
-    message = _message(webhook)
+    message = _message(webhook, environ)
     record: Record = g.record
     record.webhook_id, record.event_type = webhook.id, message.type
     record.scheme, record.key = webhook.scheme.value, webhook.key
     record.metrics.verified(record.scheme, record.key)
     future = receiver.publisher.publish(message)
     environ[PENDING] = Pending(future, record, receiver.publish_timeout)
-    return Response(status=204)  # the server answers in its place once the future has ended
+    return PUBLISHING  # the server answers in its place once the future has ended
 
 
 def _headers(environ: Mapping[str, str]) -> dict[str, str]:
@@ -114,10 +117,10 @@ def _headers(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[key] for name, key in SIGNED_HEADERS if key in environ}
 
 
-def _message(webhook: Webhook) -> Message:
+def _message(webhook: Webhook, environ: Mapping[str, str]) -> Message:
     head = events.head_of(webhook.body)
     is_plain = fits_shortstr(head.type) and fits_shortstr(webhook.id)
-    kind = request.environ.get("CONTENT_TYPE", "")
+    kind = environ.get("CONTENT_TYPE", "")
     return Message(
         id=webhook.id,
         type=head.type if is_plain else UNKNOWN,
@@ -127,14 +130,14 @@ def _message(webhook: Webhook) -> Message:
         content_type=kind if kind and fits_shortstr(kind) else "application/json",
         scheme=webhook.scheme.value,
         trust=webhook.trust.value,
-        traceparent=head.traceparent or _traceparent(),
+        traceparent=head.traceparent or _traceparent(environ),
     )
 
 
-def _traceparent() -> str:
+def _traceparent(environ: Mapping[str, str]) -> str:
     """What a proxy set, for a body that has none; unsigned, so only where it is well-formed."""
-    given = request.environ.get("HTTP_TRACEPARENT", "")
-    return given if TRACEPARENT.fullmatch(given) else ""
+    given = environ.get("HTTP_TRACEPARENT", "")
+    return given if given and TRACEPARENT.fullmatch(given) else ""
 
 
 def _add_health(app: Flask, receiver: Receiver) -> None:

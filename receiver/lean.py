@@ -4,14 +4,17 @@ They are half of what Flask costs a request (``make bench-receiver`` shows the s
 error handlers and the request object stay Flask's; only its public hooks are used.
 """
 
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from flask import Flask, Request, Response
 from flask.ctx import RequestContext
 from flask.sessions import SessionInterface, SessionMixin
 from werkzeug.exceptions import HTTPException
-from werkzeug.routing import MapAdapter
+from werkzeug.routing import MapAdapter, Rule
+
+AS_IT_IS = {"cache": False}
 
 
 class _NoSession(dict[str, Any], SessionMixin):
@@ -34,29 +37,85 @@ class _Context(RequestContext):
     def match_request(self) -> None:
         environ = self.request.environ
         try:
-            rule, arguments = self.app.adapter.match(
-                environ["PATH_INFO"], environ["REQUEST_METHOD"], return_rule=True
-            )
+            rule, arguments = self.app.match(environ["REQUEST_METHOD"], environ["PATH_INFO"])
             self.request.url_rule, self.request.view_args = rule, dict(arguments)
         except HTTPException as error:
             self.request.routing_exception = error
+
+
+class _LeanRequest(Request):
+    """Reads the environ only as far as it is asked."""
+
+    def __init__(self, environ: dict[str, Any]) -> None:
+        self.environ = environ
+        self._is_read = False
+
+    def __getattr__(self, name: str) -> Any:
+        """Only for what is not there yet."""
+        if self._is_read:
+            raise AttributeError(name)
+        self._is_read = True
+        super().__init__(self.environ, populate_request=False)
+        return getattr(self, name)
+
+    def get_data(self, *arguments: Any, **how: Any) -> Any:
+        """The body; at once where it is whole, in memory and no larger than allowed."""
+        stream, length = self.environ["wsgi.input"], self.environ.get("CONTENT_LENGTH", "")
+        if type(stream) is io.BytesIO and not arguments and how == AS_IT_IS:
+            body = stream.getvalue()
+            if length == str(len(body)) and len(body) <= (self.max_content_length or 0):
+                return body
+        return super().get_data(*arguments, **how)
+
+
+class BareResponse(Response):
+    """A status alone: made once, given to many."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status=status)
+
+    def __call__(self, environ: Any, start_response: Callable[..., Any]) -> list[bytes]:
+        start_response(self.status, [])
+        return []
 
 
 class LeanFlask(Flask):
     """A Flask for an API of few routes; of all hooks, only *begin* is called, before the view."""
 
     session_interface = _NoSessions()
+    request_class = _LeanRequest
 
     def __init__(self, name: str, begin: Callable[[], None]) -> None:
         super().__init__(name, static_folder=None)
         self.adapter = self.url_map.bind("localhost")
+        self._plain: dict[tuple[str, str], Rule] = {}  # as many as there are rules
         self._begin = begin
+
+    def match(self, method: str, path: str) -> tuple[Rule, Mapping[str, Any]]:
+        """As the URL map does; a path without arguments is looked for once."""
+        if rule := self._plain.get((method, path)):
+            return rule, {}
+        rule, arguments = self.adapter.match(path, method, return_rule=True)
+        if not arguments:
+            self._plain[method, path] = rule
+        return rule, arguments
 
     def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
         return None if request is None else self.adapter
 
     def request_context(self, environ: dict[str, Any]) -> RequestContext:
-        return _Context(self, environ)
+        context = _Context(self, environ)
+        context.request.max_content_length = self.config["MAX_CONTENT_LENGTH"]
+        return context
+
+    def wsgi_app(self, environ: Any, start_response: Any) -> Iterable[bytes]:
+        context = self.request_context(environ)
+        context.push()
+        try:
+            response = self.full_dispatch_request()
+            return response(environ, start_response)
+        finally:
+            context.pop(None)
 
     def full_dispatch_request(self) -> Response:
         self._begin()

@@ -11,8 +11,6 @@ from gemhooks.messages import Message
 from gemhooks.queues.rabbitmq import frames
 
 APP_ID = "gemhooks"
-# All headers travel in one frame, and a frame over 128 KiB closes the whole connection.
-LONGEST_HEADER = 4096
 LARGEST_TIMESTAMP = 2**63 - 1
 
 Headers = Mapping[str, str | int]
@@ -36,17 +34,17 @@ class Parcel:
         return frames.publish(channel, address, properties, self.body, longest=longest)
 
     def properties(self, correlation_id: str) -> frames.Properties:
-        message = self.message
+        message, kind = self.message, self.message.content_type
         headers = messages.headers_of(message)
         if self.more_headers:
             headers |= self.more_headers
         return frames.Properties(
-            content_type=_short(message.content_type),
-            headers={name: _clean(value) for name, value in headers.items() if _fits(value)},
+            content_type=kind if messages.fits_shortstr(kind) else "",
+            headers=headers,
             correlation_id=correlation_id,
-            message_id=_text(message.key),
+            message_id=message.key,
             timestamp=_timestamp(message.timestamp),
-            type=_text(message.routing_key),
+            type=message.routing_key,
             app_id=APP_ID,
         )
 
@@ -54,7 +52,7 @@ class Parcel:
 def event(message: Message, exchange: str) -> Parcel:
     # Results are stored before they are announced, so nobody needs to listen.
     mandatory = exchange != topology.RESULTS
-    return Parcel(exchange, _text(message.routing_key), message.body, mandatory, message)
+    return Parcel(exchange, message.routing_key, message.body, mandatory, message)
 
 
 def addressed(message: Message, exchange: str, queue: str, more: Headers | None = None) -> Parcel:
@@ -88,23 +86,6 @@ def _read(value: object) -> str:
 def _type_from(method: Basic.Deliver | Basic.GetOk) -> str:
     """Publishers other than we may leave the type out; on our topic exchange the key tells it."""
     return _read(method.routing_key) if method.exchange == topology.EVENTS else ""
-
-
-def _fits(value: str | int) -> bool:
-    return isinstance(value, int) or len(value) <= LONGEST_HEADER
-
-
-def _clean(value: str | int) -> str | int:
-    return value if isinstance(value, int) else _text(value)
-
-
-def _text(value: str) -> str:
-    """JSON may hold lone surrogates, which UTF-8 cannot."""
-    return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
-
-
-def _short(value: str) -> str:
-    return _text(value) if messages.fits_shortstr(value) else ""
 
 
 def _timestamp(seconds: int) -> int:
