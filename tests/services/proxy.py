@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import struct
 import threading
 from enum import StrEnum
@@ -23,10 +24,13 @@ class Proxy:
 
     `with Proxy(5672) as proxy:` runs it in a thread of its own. Its faults may be changed at any
     time: `refusing` resets whoever connects, `silent` holds back what comes on these ways,
-    `latency` delays each chunk by so many seconds, `cut()` resets all that are open.
+    `latency` delays each chunk by so many seconds, `cut()` resets all that are open. With *tls* it
+    speaks that to who connects.
     """
 
-    def __init__(self, target: int, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self, target: int, host: str = "127.0.0.1", *, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.target = target  # another port from the next connection on
         self.refusing = False
         self.silent: frozenset[Way] = frozenset()
@@ -34,6 +38,7 @@ class Proxy:
         self.port = 0
         self.connections = 0  # carried so far
         self._host = host
+        self._tls = tls
         self._open: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
@@ -63,7 +68,7 @@ class Proxy:
         self._loop.run_until_complete(self._serve())
 
     async def _serve(self) -> None:
-        server = await asyncio.start_server(self._carry, "127.0.0.1", self.port)
+        server = await asyncio.start_server(self._carry, "127.0.0.1", self.port, ssl=self._tls)
         self.port = server.sockets[0].getsockname()[1]
         self._is_up.set()
         await self._end.wait()

@@ -47,6 +47,7 @@ class Stream(nbio.AbstractStreamTransport, asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._protocol: Any = None
         self._error: BaseException | None = None
+        self.is_lost = False
 
     def begin(self, protocol: nbio.AbstractStreamProtocol) -> None:
         """Introduce us to pika; until it writes its first bytes, RabbitMQ says nothing."""
@@ -94,6 +95,7 @@ class Stream(nbio.AbstractStreamTransport, asyncio.Protocol):
         return bool(self._protocol and self._protocol.eof_received())
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
         self._pieces.clear()
         if self._protocol:
             self._protocol.connection_lost(self._error or exc)
@@ -149,8 +151,8 @@ class Services(nbio.AbstractIOServices):
         server_hostname: str | None = None,
     ) -> nbio.AbstractIOReference:
         def begun(result: Any) -> None:
-            if isinstance(result, BaseException):
-                on_done(result)
+            if isinstance(result, BaseException) or result.is_lost:
+                on_done(result if isinstance(result, BaseException) else ConnectionResetError())
                 return
             self.stream, protocol = result, protocol_factory()
             result.begin(protocol)
