@@ -42,19 +42,24 @@ ADVICE = {
         "`gemhooks dlq list` shows the ids, types and reasons there are.",
     ),
     "gemhooks/cli/jobs": ("Jobs", "`gemhooks jobs list` shows what is known."),
-    "gemhooks/cli/listen": (
-        "Listening",
-        "Look at the URL; from RabbitMQ the events come once the receiver has made its exchanges.",
+    "gemhooks/cli/health": (
+        "Health",
+        "Is it the port of the process you mean (`GEMHOOKS_ADMIN_PORT`), and has that started? One that"
+        " is alive but not ready waits for its broker: its log says `broker_unreachable`.",
     ),
-    "gemhooks/cli/results": ("Results", "`gemhooks results list` shows what is stored."),
+    "gemhooks/cli/overhearing": (
+        "Listening to a simulator",
+        "`--simulator` must be the address that `gemhooks simulate` printed.",
+    ),
+    "gemhooks/cli/results": ("Stored results", "`gemhooks results list` shows what is stored."),
     "gemhooks/consumers": (
         "Consumers",
         "Give each queue one handler an event, and one set of rules.",
     ),
-    "gemhooks/handlers": ("Handlers", "The sentence begins with the handler's file and line."),
-    "gemhooks/cli/run": (
-        "Consumers",
-        "The sentence names the line of the handler: its argument must be the event's class.",
+    "gemhooks/handlers": (
+        "Handlers",
+        "The sentence begins with the handler's file and line: let it take one argument, annotated with"
+        " the event's class (or one above it).",
     ),
     "gemhooks/cli/simulate": (
         "The simulator",
@@ -62,20 +67,33 @@ ADVICE = {
     ),
     "gemhooks/cli/trigger": (
         "Sending by hand",
-        "Start the receiver; set the same `GEMINI_WEBHOOK_SECRET` for both.",
+        "`gemhooks trigger --help` shows the variants; `--simulator` must be the address that"
+        " `gemhooks simulate` of the same release printed.",
     ),
     "gemhooks/cli/waking": (
         "Waking workers",
         "It is recorded; say it again once the broker is back.",
     ),
-    "gemhooks/cli/webhook": ("Webhooks", "Add the option that the sentence names."),
+    "gemhooks/cli/webhook": (
+        "Options of the webhook commands",
+        "Add the option that the sentence names, or leave out the one that goes not with it; a secret"
+        " must have one place to go to.",
+    ),
     "gemhooks/cli/writing": ("Writing files", "Choose a place that this user may write to."),
-    "gemhooks/cli": ("Commands", "Do what the sentence says; `--help` shows the options."),
+    "gemhooks/cli/sending": (
+        "Sending to a receiver",
+        "Start the receiver, and give the URL that it listens on: `http://127.0.0.1:8080/webhooks/gemini`"
+        " unless `GEMHOOKS_HOST` and `GEMHOOKS_PORT` say otherwise.",
+    ),
     "gemhooks/doctor": (
         "The doctor",
         "It goes on with its other checks, and says what to do at each.",
     ),
     "gemhooks/functions": ("Functions", "Give the function a name of its own in its module."),
+    "gemhooks/gemini/webhooks": (
+        "Ids of webhooks",
+        "Copy the id from `gemhooks webhook list`; what is before its last slash may be left out.",
+    ),
     "gemhooks/gemini": ("Gemini", "Set `GEMINI_API_KEY`; `pip install 'gemhooks[gemini]'`."),
     "gemhooks/keys": ("Secrets", "Copy the whole secret again, `whsec_` included, or rotate it."),
     "gemhooks/signing": (
@@ -91,10 +109,39 @@ ADVICE = {
         "The queue in a file",
         "Look at `GEMHOOKS_BROKER_URL` and at the folder's rights.",
     ),
+    "gemhooks/queues/rabbitmq/parameters": (
+        "Connecting to RabbitMQ",
+        "Mend `GEMHOOKS_BROKER_URL`: `amqp://user:password@host:5672/vhost`, where `%2F` is the virtual"
+        " host `/` and odd characters of a password are written `%40`. No answer: is it started, and is"
+        " the port open from here?",
+    ),
+    "gemhooks/queues/rabbitmq/management": (
+        "RabbitMQ's management API",
+        "Mend `GEMHOOKS_MANAGEMENT_URL`, with the name and password of a user who has the tag"
+        " `monitoring`, or leave it unset: it is asked for the queues' arguments only.",
+    ),
+    "gemhooks/queues/rabbitmq/listening": (
+        "Listening to RabbitMQ",
+        "Start the receiver once: it makes the exchanges that are listened to.",
+    ),
+    "gemhooks/queues/listening": (
+        "Listening to a queue in a file",
+        "Start the receiver once, or go to the folder where it runs: the file's name in"
+        " `GEMHOOKS_BROKER_URL` is relative to it.",
+    ),
+    "gemhooks/queues/connect": (
+        "The broker's URL",
+        "Set `GEMHOOKS_BROKER_URL` to `amqp://...`, or to `sqlite:///...` on one machine.",
+    ),
+    "gemhooks/queues/inspecting": (
+        "Looking at a queue in a file",
+        "Is the file that `GEMHOOKS_BROKER_URL` names there, and may this user read it?",
+    ),
     "gemhooks/queues": (
         "RabbitMQ",
-        "`gemhooks doctor` tells more. What is away is waited for by receiver and workers; a refused"
-        " queue differs from what we declare: delete it when it is empty, or mend its arguments.",
+        "What is away is waited for by receiver and workers; `gemhooks doctor` tells more. A refused"
+        " queue differs from what we declare: delete it when it is empty, or mend its arguments. Access"
+        " that is refused: give the user its rights (configure, write, read) on `gemhooks.*`.",
     ),
     "gemhooks/tracing": ("Tracing", "`pip install 'gemhooks[tracing]'`, or leave it off."),
     "gemhooks/results": (
@@ -109,7 +156,29 @@ ADVICE = {
         "Scenario files",
         "See [the simulator](../simulator.md#scenario-files).",
     ),
-    "gemhooks/webhooks": ("Webhooks", "See [Gemini webhooks](../webhooks.md)."),
+    "gemhooks/webhooks/desired": (
+        "Files of webhooks",
+        "Mend the place that is named; [the file's form](../webhooks.md). `gemhooks webhook list` shows"
+        " which webhooks Gemini knows.",
+    ),
+    "gemhooks/webhooks/wishes": (
+        "What a webhook may be",
+        "Gemini takes a public `https://` URL, and events of those that are listed.",
+    ),
+    "gemhooks/webhooks/receivers": (
+        "Receivers of a webhook",
+        "`GEMHOOKS_RECEIVERS` holds the URL of each receiver's admin port (9090 by default) as seen from"
+        " here; without it nobody can tell whether they hold the new secret.",
+    ),
+    "gemhooks/webhooks/places": (
+        "Places for a secret",
+        "Choose a folder that this user may write to, or `--show-secret`.",
+    ),
+    "gemhooks/webhooks": (
+        "Rotating a secret",
+        "A rotation that was begun goes on with `gemhooks webhook rotate ID --resume`; only one runs at"
+        " a time. What it must remember lies beside the saved secret: that folder must be writable.",
+    ),
     "receiver": ("The receiver", "See [the receiver's settings](../receiver.md#settings)."),
     "workers": ("Workers", "`gemhooks workers` and `gemhooks reconcile` need no arguments."),
 }

@@ -69,7 +69,7 @@ def parked(ledgers: Ledgers) -> dict[str, int]:
 def warn_of_long_ones(functions: Functions, grace: float) -> None:
     """A stop in the middle of a once-only call leaves it to a person."""
     if too_long := functions.longer_than(grace):
-        hint = "let GEMHOOKS_GRACE be longer than the longest timeout"
+        hint = "raise GEMHOOKS_GRACE, and the limit of what kills, or lower their timeout"
         log.warning("functions_outlive_the_grace", functions=too_long, grace=grace, hint=hint)
 
 

@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,13 @@ def test_for_every_sentence_that_people_are_told_there_is_advice() -> None:
 
     assert len(told) > 90
     assert all(each.advice for each in told)
+
+
+def test_each_advice_has_a_title_of_its_own_and_a_sentence_that_needs_it() -> None:
+    titles = Counter(title for title, _ in set(errors.ADVICE.values()))
+
+    assert [title for title, times in titles.items() if times > 1] == []
+    assert set(errors.ADVICE.values()) == {told.advice for told in errors.sentences()}
 
 
 def test_the_site_builds_and_no_link_in_it_is_dead(tmp_path: Path) -> None:
