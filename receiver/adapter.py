@@ -73,7 +73,7 @@ class Adapter:
             return None
 
     def _ran(self, request: Incoming, found: Found | None) -> None:
-        pending = request.environ.get(PENDING)
+        pending = request.environ.pop(PENDING, None)  # else they would hold each other
         if request not in self._clients:
             return  # it was refused meanwhile
         if found is None:

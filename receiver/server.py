@@ -158,7 +158,7 @@ async def _run(
     # What is there now stays for good: without this, collecting garbage is a third of the work.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)  # a request leaves no circles behind
+    gc.set_threshold(5_000, 20, 50)  # a request leaves no circles behind
     end = asyncio.Event()
     serving = asyncio.create_task(server.serve(listener, end))
     log.info("receiver_started", port=listener.getsockname()[1])

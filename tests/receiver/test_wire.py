@@ -1,5 +1,6 @@
 """The receiver on a real server, byte by byte."""
 
+import gc
 import socket
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from structlog.testing import capture_logs
 
 from gemhooks.testing import MemoryPublisher
 from receiver.connections import Limits
+from receiver.requests import Incoming
 from tests.receiver.serving import (
     BODY,
     PATH,
@@ -285,6 +287,18 @@ def test_who_asks_before_sending_is_told_to_go_on_or_not_to(site: Site) -> None:
     with site.connect() as client:
         client.sendall(head(content_length="99999999", expect="100-continue"))
         assert status_of(read_answer(client)) == 413
+
+
+def test_an_answered_request_leaves_nothing_to_the_garbage_collector() -> None:
+    publisher = MemoryPublisher(silent=True)
+    with served(publisher, publish_timeout=-0.8) as site:
+        gc.collect()
+        gc.disable()
+        try:
+            assert site.status(request()) == 503
+            wait_until(lambda: not any(type(each) is Incoming for each in gc.get_objects()), "gone")
+        finally:
+            gc.enable()
 
 
 def test_http_1_0_is_understood(site: Site) -> None:
