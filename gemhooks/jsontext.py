@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-_LONG = re.compile(rb"\d{19}")  # an integer beyond 64 bits has no fewer digits
+_LONG = re.compile(rb"[1-9][0-9]{18}")  # an integer beyond 64 bits has no fewer digits
 
 Malformed = orjson.JSONDecodeError  # a ValueError; also for lone surrogates and endless nesting
 

@@ -369,13 +369,21 @@ class Ledger(Protocol):
         """Take (queue, key) for this process; the claim is kept alive until done or released."""
         ...
 
-    def done(self, queue: str, key: str) -> None:
-        """It was handled; a later claim is answered DONE."""
+    def claim_new(self, queue: str, *keys: str) -> list[Claimed | None]:
+        """Claim many at once, ahead of their handlers: that is not counted as a start.
+
+        An answer for each: GRANTED, DONE, or None where :meth:`claim` must decide.
+        """
         ...
 
-    def release(self, queue: str, key: str, *, ended: bool = True) -> None:
-        """It was not handled; anybody may claim it again.
+    def done(self, queue: str, *keys: str) -> None:
+        """They were handled; a later claim is answered DONE."""
+        ...
 
-        Its starts count no more, for its handler ended; *ended* is False where it never began.
+    def release(self, queue: str, *keys: str, ended: bool = True) -> None:
+        """They were not handled; anybody may claim them again.
+
+        Their starts count no more, for their handlers ended; *ended* is False where they never
+        began.
         """
         ...

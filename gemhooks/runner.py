@@ -1,11 +1,11 @@
-"""Handle one message: claim it, decode it, call its handler, settle it."""
+"""Handle one message: claim it, decode it, call its handler, mark it, settle it."""
 
 import random
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import structlog
@@ -63,6 +63,19 @@ class Outcome:
 
 DONE = Outcome(Fate.DONE)
 SKIPPED = Outcome(Fate.DONE, "not for this handler")
+ANOTHER_SUSPECT_RUNS = Outcome(Fate.WAIT, "another suspect runs", BUSY_DELAY)
+
+
+@dataclass(slots=True)
+class Work:
+    """One delivery on its way; *key* is what the ledger knows it by."""
+
+    delivery: Delivery
+    key: str = ""
+    claimed: Claimed | None = None  # where that was done ahead
+    outcome: Outcome = DONE
+    began: float = field(default_factory=time.perf_counter)
+    ended: float = 0.0  # time.monotonic() of its handler's end
 
 
 class Runner:
@@ -90,79 +103,102 @@ class Runner:
         self.jitter = jitter
         self.alone = alone or threading.Semaphore(1)
         self.publisher = publisher
+        self.mark: Callable[[Work], None] = self.mark_and_end  # or a bookkeeper's, who has many
 
     def process(self, delivery: Delivery) -> None:
         """Handle one delivery from start to end. Never raises for a bad message."""
-        started = time.perf_counter()
-        message = delivery.message
-        bound = bind_contextvars(
-            webhook_id=message.id[:255],
-            event_type=message.routing_key,
-            queue=self.subscription.queue,
-        )
+        self.run(Work(delivery))
+
+    def run(self, work: Work) -> None:
+        """As :meth:`process`, from where *work* stands."""
+        message = work.delivery.message
+        bound = bind_contextvars(**self.names(message))
         self.counts.in_flight.inc()
+        work.began = time.perf_counter()
         try:
-            self.process_bound(delivery, started)
+            with self.tracing.handling(message, self.subscription.queue) as traced:
+                work.outcome = self.claim_and_decide(work)
+                traced(work.outcome.fate.value, work.outcome.reason)
         finally:
             self.counts.in_flight.dec()
             reset_contextvars(**bound)
+        work.ended = time.monotonic()
+        # Mark first, acknowledge second: a crash between them costs a look, never a message.
+        if work.outcome.fate is Fate.DONE:
+            self.mark(work)
+        else:
+            self.end(work, work.outcome)
 
-    def process_bound(self, delivery: Delivery, started: float) -> None:
-        message = delivery.message
-        with self.tracing.handling(message, self.subscription.queue) as traced:
-            outcome = self.claim_and_decide(message, redelivered=delivery.redelivered)
-            self.settle(delivery, outcome)
-            traced(outcome.fate.value, outcome.reason)
-        self.tell(message, outcome, time.perf_counter() - started)
+    def names(self, message: Message) -> dict[str, str]:
+        """What is in every line about it."""
+        return {
+            "webhook_id": message.id[:255],
+            "event_type": message.routing_key,
+            "queue": self.subscription.queue,
+        }
 
-    def tell(self, message: Message, outcome: Outcome, seconds: float) -> None:
-        """One line and one count for each message."""
-        log.info(
-            "message_handled",
-            outcome=outcome.fate.value,
-            reason=outcome.reason,
-            attempt=message.attempt,
-            milliseconds=round(seconds * 1000, 1),
-        )
-        lag = message.age(time.time()) if outcome.fate is Fate.DONE else None
-        self.counts.handled(message.type, outcome.fate.value, seconds, lag)
-
-    def claim_and_decide(self, message: Message, *, redelivered: bool) -> Outcome:
+    def claim_and_decide(self, work: Work) -> Outcome:
         """Decide under a claim in the ledger, so that copies of a message run once."""
-        queue, key = self.subscription.queue, self.key_of(message)
+        work.key = work.key or self.key_of(work.delivery.message)
         try:
-            claimed = self.ledger.claim(queue, key, redelivered=redelivered)
+            claimed = work.claimed or self.claim(work)
             if claimed.claim is not Claim.GRANTED:
-                return self.unclaimed(claimed, message)
-            if claimed.starts >= SUSPECT and not self.alone.acquire(blocking=False):
-                self.ledger.release(queue, key, ended=False)
-                return Outcome(Fate.WAIT, "another suspect runs", BUSY_DELAY)
-            try:
-                outcome = self.decide(message, starts=claimed.starts)
-            finally:
-                if claimed.starts >= SUSPECT:
-                    self.alone.release()
-            # Mark first, acknowledge second: a crash between them costs a look, never a message.
-            if outcome.fate is Fate.DONE:
-                self.mark_done(queue, key)
-            else:
-                self.ledger.release(queue, key)
+                return self.unclaimed(claimed, work.delivery.message)
+            outcome = self.decide_alone(work.delivery.message, claimed.starts)
+            if outcome.fate is not Fate.DONE:
+                never_began = outcome is ANOTHER_SUSPECT_RUNS
+                self.ledger.release(self.subscription.queue, work.key, ended=not never_began)
         except LedgerUnavailable as error:
             return away(error)
         return outcome
 
-    def mark_done(self, queue: str, key: str) -> None:
-        """It is done, so a database that is away for a while must not make it done twice."""
-        deadline = time.monotonic() + MARK_PATIENCE
+    def claim(self, work: Work) -> Claimed:
+        redelivered = work.delivery.redelivered
+        return self.ledger.claim(self.subscription.queue, work.key, redelivered=redelivered)
+
+    def decide_alone(self, message: Message, starts: int) -> Outcome:
+        """What may have killed its process runs one at a time."""
+        if starts < SUSPECT:
+            return self.decide(message, starts=starts)
+        if not self.alone.acquire(blocking=False):
+            return ANOTHER_SUSPECT_RUNS
+        try:
+            return self.decide(message, starts=starts)
+        finally:
+            self.alone.release()
+
+    def mark_and_end(self, work: Work) -> None:
+        """In this thread, as long as it takes."""
         while True:
             try:
-                self.ledger.done(queue, key)
-            except LedgerUnavailable:
-                if time.monotonic() > deadline:
-                    raise
+                self.ledger.done(self.subscription.queue, work.key)
+                break
+            except LedgerUnavailable as error:
+                if self.gives_up(work):
+                    work.outcome = away(error)
+                    break
                 time.sleep(MARK_PAUSE)
-            else:
-                return
+        self.end(work, work.outcome)
+
+    def gives_up(self, work: Work) -> bool:
+        """It is done, so a database that is away for a while must not make it done twice."""
+        return time.monotonic() > work.ended + MARK_PATIENCE
+
+    def end(self, work: Work, outcome: Outcome) -> None:
+        """Settle it; one line and one count for each message."""
+        message = work.delivery.message
+        self.settle(work.delivery, outcome)
+        fate, seconds = outcome.fate.value, time.perf_counter() - work.began
+        log.info(
+            "message_handled",
+            outcome=fate,
+            reason=outcome.reason,
+            attempt=message.attempt,
+            milliseconds=round(seconds * 1000, 1),
+            **self.names(message),
+        )
+        lag = message.age(time.time()) if outcome.fate is Fate.DONE else None
+        self.counts.handled(message.type, fate, seconds, lag)
 
     def key_of(self, message: Message) -> str:
         """What the ledger knows it by: what Gemini tells, by its subject, however often it does.

@@ -4,29 +4,31 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 import structlog
 from prometheus_client import CollectorRegistry
 
 from gemhooks import logs
 from gemhooks.admin import AdminServer
+from gemhooks.bookkeeping import Bookkeeper
 from gemhooks.consumers import Consumers, Subscription
-from gemhooks.errors import Unavailable
+from gemhooks.errors import LedgerUnavailable, Unavailable
 from gemhooks.ledger import Ledgers, NullLedger, open_ledger
-from gemhooks.messages import Broker, Delivery, Ledger, Publisher, Subscriber
+from gemhooks.messages import Broker, Delivery, Ledger, OnDelivery, Publisher, Subscriber
 from gemhooks.metrics import WorkerMetrics
 from gemhooks.pool import Pool
 from gemhooks.queues.connect import connect
-from gemhooks.runner import Runner
+from gemhooks.runner import Runner, Work
 from gemhooks.settings import Settings
 from gemhooks.tracing import OFF, Tracing, tracing
 
 log = structlog.get_logger()
 
 LOST_PAUSE = 1.0  # seconds
+LAST_MARKS = 2.0  # seconds, to write down what was done when all handlers have ended
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class Service:
         self.ledger = ledger
         self.metrics = metrics
         self.settings = settings
-        self._pool: Pool[tuple[Runner, Delivery]] = Pool(self._work, settings.concurrency)
+        self._books: list[Bookkeeper] = []
+        self._pool: Pool[tuple[Runner, Work]] = Pool(self._work, settings.concurrency)
         self._subscribers: list[Subscriber] = []
         self._stopping = threading.Event()
         self._alone = threading.Semaphore(1)
@@ -90,24 +93,45 @@ class Service:
             tracing=self.tracing,
         )
         prefetch = self.settings.prefetch or 2 * self.settings.concurrency
-        subscriber = self.broker.consume(
-            subscription.queue, partial(self._take, runner), prefetch=prefetch
-        )
+        subscriber = self.broker.consume(subscription.queue, self._taker(runner), prefetch=prefetch)
         self.metrics.watch(subscription.queue, lambda: time.monotonic() - subscriber.alive_at)
         self._subscribers.append(subscriber)
 
-    def _take(self, runner: Runner, delivery: Delivery) -> None:
-        if not self._pool.put((runner, delivery)):
-            delivery.give_back()
+    def _taker(self, runner: Runner) -> OnDelivery:
+        """What takes a delivery on its way: by the ledger, where there is one, to the pool."""
+        if isinstance(runner.ledger, NullLedger):
+            return lambda delivery: self._begin(runner, Work(delivery))
+        book = Bookkeeper(runner, self._begin)
+        self._books.append(book)
 
-    def _work(self, taken: tuple[Runner, Delivery]) -> None:
-        runner, delivery = taken
+        def take(delivery: Delivery) -> None:
+            if delivery.redelivered:  # its starts are counted: it is claimed when it starts
+                self._begin(runner, Work(delivery))
+            else:
+                book.take(Work(delivery))
+
+        return take
+
+    def _begin(self, runner: Runner, work: Work) -> None:
+        if not self._pool.put((runner, work)):
+            self._give_back(runner, [work])
+
+    def _work(self, begun: tuple[Runner, Work]) -> None:
+        runner, work = begun
         try:
-            runner.process(delivery)
+            runner.run(work)
         except BaseException:  # a bug of ours: it must neither lose the message nor spin
             log.exception("message_lost_its_runner")
             self._stopping.wait(LOST_PAUSE)
-            delivery.give_back()
+            work.delivery.give_back()
+
+    def _give_back(self, runner: Runner, works: Sequence[Work]) -> None:
+        """Untouched, no attempt counted; others need not wait for our claims to end."""
+        if claimed := [work.key for work in works if work.claimed]:
+            with suppress(LedgerUnavailable):
+                runner.ledger.release(runner.subscription.queue, *claimed, ended=False)
+        for work in works:
+            work.delivery.give_back()
 
     def is_ready(self) -> bool:
         """Every queue is really being consumed."""
@@ -128,9 +152,11 @@ class Service:
         unbegun = self._pool.stop()
         for subscriber in self._subscribers:
             subscriber.stop()
-        for _, delivery in unbegun:  # at once: others need not wait for us
-            delivery.give_back()
+        for runner in {runner for runner, _ in unbegun}:
+            self._give_back(runner, [work for each, work in unbegun if each is runner])
         ended = self._pool.wait(self.settings.grace)
+        for book in self._books:
+            ended = book.close(LAST_MARKS) and ended
         self.broker.close()
         self.tracing.close()
         return ended

@@ -1,11 +1,11 @@
 """The statements about claims; the primary key decides every race."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
 from gemhooks.ledger.clock import Now
 from gemhooks.ledger.tables import DONE, NOBODY, RUNNING, handled
@@ -13,6 +13,7 @@ from gemhooks.ledger.upsert import insert
 from gemhooks.messages import Claim, Claimed
 
 Key = tuple[str, str]  # queue, key
+GRANTED = Claimed(Claim.GRANTED)
 
 _EXPIRED = sa.and_(handled.c.owner != NOBODY, handled.c.lease_until <= Now())
 _FREE = sa.and_(
@@ -21,34 +22,37 @@ _FREE = sa.and_(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """Somebody wants to handle what lies there."""
-
-    at: Key
-    redelivered: bool
-
-
 def take(
-    connection: sa.Connection, wishes: Sequence[Wish], *, owner: str, lease: float
-) -> list[Claimed]:
-    """For each, insert the row or take over one that is free; else say why not."""
+    connection: sa.Connection, at: Key, *, redelivered: bool, owner: str, lease: float
+) -> Claimed:
+    """Insert the row or take over one that is free; else say why not."""
+    row = _row(at, owner, lease) | {"starts": int(redelivered)}
+    starts = connection.scalar(_take(connection.dialect.name), row)
+    if starts is not None:
+        return Claimed(Claim.GRANTED, starts)
+    found = _states(connection, [at]).get(at)  # None: it was swept in this very moment
+    return Claimed(Claim.DONE if found == DONE else Claim.BUSY)
+
+
+def take_new(
+    connection: sa.Connection, ats: Sequence[Key], *, owner: str, lease: float
+) -> list[Claimed | None]:
+    """Take those that no start of is counted; of the others, say which are done."""
     # In one order everywhere, lest two processes wait for each other's rows.
-    rows = [
-        {"queue": queue, "key": key, "owner": owner, "lease": lease, "starts": int(redelivered)}
-        for (queue, key), redelivered in sorted({w.at: w.redelivered for w in wishes}.items())
-    ]
+    rows = [_row(at, owner, lease) for at in sorted(set(ats))]
     granted = {
-        (queue, key): Claimed(Claim.GRANTED, starts)
-        for queue, key, starts in connection.execute(_take(connection.dialect.name), rows)
+        (queue, key) for queue, key in connection.execute(_take_new(connection.dialect.name), rows)
     }
-    refused = [wish.at for wish in wishes if wish.at not in granted]
-    reasons = _reasons(connection, refused) if refused else {}
-    busy = Claimed(Claim.BUSY)  # a second wish for one row, or it was swept in this very moment
-    return [
-        granted.pop(wish.at) if wish.at in granted else reasons.get(wish.at, busy)
-        for wish in wishes
-    ]
+    refused = [at for at in ats if at not in granted]
+    states = _states(connection, refused) if refused else {}
+    answers: list[Claimed | None] = []
+    for at in ats:
+        if at in granted:
+            granted.remove(at)  # a second wish for one row is a copy
+            answers.append(GRANTED)
+        else:
+            answers.append(Claimed(Claim.DONE) if states.get(at) == DONE else None)
+    return answers
 
 
 def finish(connection: sa.Connection, ats: Sequence[Key]) -> None:
@@ -57,11 +61,12 @@ def finish(connection: sa.Connection, ats: Sequence[Key]) -> None:
     connection.execute(_finish(connection.dialect.name), rows)
 
 
-def free(connection: sa.Connection, at: Key, *, owner: str, ended: bool) -> None:
-    """Let anybody claim it; only starts that did not end are counted, and this one did."""
+def free(connection: sa.Connection, ats: Sequence[Key], *, owner: str, ended: bool) -> None:
+    """Let anybody claim them; only starts that did not end are counted, and these did."""
     starts = 0 if ended else handled.c.starts - sa.case((handled.c.starts > 0, 1), else_=0)
-    statement = sa.update(handled).where(_is(at), _is_held_by(owner))
-    connection.execute(statement.values(owner=NOBODY, lease_until=Now(), starts=starts))
+    for at in sorted(set(ats)):
+        statement = sa.update(handled).where(_is(at), _is_held_by(owner))
+        connection.execute(statement.values(owner=NOBODY, lease_until=Now(), starts=starts))
 
 
 def forget_starts(connection: sa.Connection, at: Key, *, owner: str) -> None:
@@ -85,26 +90,37 @@ def is_known(connection: sa.Connection, at: Key) -> bool:
     return connection.scalar(sa.select(sa.exists().where(_is(at)))) is True
 
 
+def _row(at: Key, owner: str, lease: float) -> dict[str, Any]:
+    return {"queue": at[0], "key": at[1], "owner": owner, "lease": lease}
+
+
 # Built once: that takes longer than the database takes to run them. What they return makes
 # SQLAlchemy send all rows in one statement.
 @cache
 def _take(dialect: str) -> sa.Executable:
+    new = _insert(dialect, starts=sa.bindparam("starts"))
+    counted = handled.c.starts + _one_more(new.excluded.starts)
+    return _over(new, _FREE, starts=counted).returning(handled.c.starts)
+
+
+@cache
+def _take_new(dialect: str) -> sa.Executable:
+    """Claims of others, and starts that count, are for :func:`_take`: at the start, one by one."""
+    untouched = sa.and_(_FREE, handled.c.owner == NOBODY, handled.c.starts == 0)
+    new = _insert(dialect, starts=0)
+    return _over(new, untouched).returning(handled.c.queue, handled.c.key)
+
+
+def _insert(dialect: str, *, starts: Any) -> postgresql.Insert:
     lease = sa.bindparam("lease", type_=sa.Double)
-    row = {"state": RUNNING, "lease_until": Now() + lease, "first_at": Now()}
-    named: dict[str, Any] = {
-        name: sa.bindparam(name) for name in ("queue", "key", "owner", "starts")
-    }
-    statement = insert(dialect, handled).values(**row, **named)
-    new = statement.excluded
-    return statement.on_conflict_do_update(
-        index_elements=["queue", "key"],
-        set_={
-            "owner": new.owner,
-            "lease_until": new.lease_until,
-            "starts": handled.c.starts + _one_more(new.starts),
-        },
-        where=_FREE,
-    ).returning(handled.c.queue, handled.c.key, handled.c.starts)
+    row = {"state": RUNNING, "lease_until": Now() + lease, "first_at": Now(), "starts": starts}
+    named: dict[str, Any] = {name: sa.bindparam(name) for name in ("queue", "key", "owner")}
+    return insert(dialect, handled).values(**row, **named)
+
+
+def _over(new: postgresql.Insert, where: sa.ColumnElement[bool], **more: Any) -> postgresql.Insert:
+    taken = {"owner": new.excluded.owner, "lease_until": new.excluded.lease_until, **more}
+    return new.on_conflict_do_update(index_elements=["queue", "key"], set_=taken, where=where)
 
 
 @cache
@@ -125,14 +141,16 @@ def _finish(dialect: str) -> sa.Executable:
 def _one_more(redelivered: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
     # A lease that ran out belonged to an owner that died over the message. Its copy met the
     # live lease, was sent round through a retry queue, and comes back looking like a first one.
-    return sa.case((sa.or_(redelivered > 0, _EXPIRED), 1), else_=0)
+    # So does one that was put back before it began: free() took away what is counted again here.
+    put_back = sa.and_(handled.c.owner == NOBODY, handled.c.starts > 0)
+    return sa.case((sa.or_(redelivered > 0, _EXPIRED, put_back), 1), else_=0)
 
 
-def _reasons(connection: sa.Connection, refused: Sequence[Key]) -> dict[Key, Claimed]:
-    columns = (handled.c.queue, handled.c.key, handled.c.state, handled.c.starts)
-    wanted = sa.tuple_(handled.c.queue, handled.c.key).in_(refused)
+def _states(connection: sa.Connection, ats: Sequence[Key]) -> dict[Key, str]:
+    wanted = sa.tuple_(handled.c.queue, handled.c.key).in_(ats)
+    columns = (handled.c.queue, handled.c.key, handled.c.state)
     return {
-        (row.queue, row.key): Claimed(Claim.DONE if row.state == DONE else Claim.BUSY, row.starts)
+        (row.queue, row.key): row.state
         for row in connection.execute(sa.select(*columns).where(wanted))
     }
 

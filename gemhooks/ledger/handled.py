@@ -2,10 +2,10 @@
 
 import secrets
 import threading
+from collections.abc import Iterable
 
 from gemhooks.ledger import claims, retention
-from gemhooks.ledger.batching import Batching
-from gemhooks.ledger.claims import Key, Wish
+from gemhooks.ledger.claims import GRANTED, Key
 from gemhooks.ledger.database import Database
 from gemhooks.ledger.renewer import Renewer
 from gemhooks.ledger.texts import storable
@@ -24,26 +24,37 @@ class DatabaseLedger:
         self._owner = secrets.token_hex(8)  # of this object: no process id is unique for long
         self._live: set[Key] = set()
         self._lock = threading.Lock()
-        self._claims = Batching(self._take)
-        self._ends = Batching(self._finish)
         self._renewer = Renewer(self._renew, self._sweep_more, every=lease / 3)
 
     def claim(self, queue: str, key: str, *, redelivered: bool) -> Claimed:
         at = _at(queue, key)
-        claimed = self._claims.ask(Wish(at, redelivered))
+        claimed = self._database.write(
+            lambda connection: claims.take(
+                connection, at, redelivered=redelivered, owner=self._owner, lease=self._lease
+            )
+        )
         if claimed.claim is Claim.GRANTED:
-            with self._lock:
-                self._live.add(at)
+            self._keep([at])
         return claimed
 
-    def done(self, queue: str, key: str) -> None:
-        at = self._forget(queue, key)
-        self._ends.ask(at)
+    def claim_new(self, queue: str, *keys: str) -> list[Claimed | None]:
+        ats = [_at(queue, key) for key in keys]
+        answers = self._database.write(
+            lambda connection: claims.take_new(
+                connection, ats, owner=self._owner, lease=self._lease
+            )
+        )
+        self._keep([at for at, answer in zip(ats, answers, strict=True) if answer == GRANTED])
+        return answers
 
-    def release(self, queue: str, key: str, *, ended: bool = True) -> None:
-        at = self._forget(queue, key)
+    def done(self, queue: str, *keys: str) -> None:
+        ats = self._forget(queue, keys)
+        self._database.write(lambda connection: claims.finish(connection, ats))
+
+    def release(self, queue: str, *keys: str, ended: bool = True) -> None:
+        ats = self._forget(queue, keys)
         self._database.write(
-            lambda connection: claims.free(connection, at, owner=self._owner, ended=ended)
+            lambda connection: claims.free(connection, ats, owner=self._owner, ended=ended)
         )
 
     def forget_starts(self, queue: str, key: str) -> None:
@@ -71,21 +82,16 @@ class DatabaseLedger:
         """Keep no claim alive any more; those that are open end with their lease."""
         self._renewer.close()
 
-    def _take(self, wishes: list[Wish]) -> list[Claimed]:
-        return self._database.write(
-            lambda connection: claims.take(connection, wishes, owner=self._owner, lease=self._lease)
-        )
-
-    def _finish(self, ats: list[Key]) -> list[None]:
-        self._database.write(lambda connection: claims.finish(connection, ats))
-        return [None] * len(ats)
-
-    def _forget(self, queue: str, key: str) -> Key:
-        """Stop renewing, even if the write then fails: else the copies would wait for ever."""
-        at = _at(queue, key)
+    def _keep(self, ats: Iterable[Key]) -> None:
         with self._lock:
-            self._live.discard(at)
-        return at
+            self._live.update(ats)
+
+    def _forget(self, queue: str, keys: Iterable[str]) -> list[Key]:
+        """Stop renewing, even if the write then fails: else the copies would wait for ever."""
+        ats = [_at(queue, key) for key in keys]
+        with self._lock:
+            self._live.difference_update(ats)
+        return ats
 
     def _renew(self) -> None:
         with self._lock:

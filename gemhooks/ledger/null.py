@@ -9,8 +9,11 @@ class NullLedger:
     def claim(self, queue: str, key: str, *, redelivered: bool) -> Claimed:
         return Claimed(Claim.UNKNOWN if redelivered else Claim.GRANTED)
 
-    def done(self, queue: str, key: str) -> None:
+    def claim_new(self, queue: str, *keys: str) -> list[Claimed | None]:
+        return [Claimed(Claim.GRANTED)] * len(keys)
+
+    def done(self, queue: str, *keys: str) -> None:
         """Nothing to mark."""
 
-    def release(self, queue: str, key: str, *, ended: bool = True) -> None:
+    def release(self, queue: str, *keys: str, ended: bool = True) -> None:
         """Nothing to free."""

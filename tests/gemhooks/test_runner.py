@@ -60,13 +60,16 @@ class KeptLedger:
         self.calls.append("claim")
         return self.answer
 
-    def done(self, queue: str, key: str) -> None:
+    def claim_new(self, queue: str, *keys: str) -> list[Claimed | None]:
+        return [self.claim(queue, key, redelivered=False) for key in keys]
+
+    def done(self, queue: str, *keys: str) -> None:
         self.away_for_marks -= 1
         if self.away_for_marks >= 0:
             raise LedgerUnavailable("connection refused")
         self.calls.append("done")
 
-    def release(self, queue: str, key: str, *, ended: bool = True) -> None:
+    def release(self, queue: str, *keys: str, ended: bool = True) -> None:
         self.calls.append("release" if ended else "put back")
 
 

@@ -148,18 +148,18 @@ def test_readiness_follows_the_broker_and_liveness_does_not(
 def test_a_message_that_kills_its_process_is_given_up_and_its_neighbours_succeed(
     amqp_url: str, start: Start, notes: Path
 ) -> None:
-    neighbours = [f"b{number}" for number in range(7)]
+    neighbours = [f"b{number}" for number in range(40)]  # all claimed ahead, most never begun
     publish(amqp_url, "deadly", [*neighbours[:3], "poison", *neighbours[3:]])
     letters = topology.dead_letters(topology.queue_name("deadly"))
     deaths = 0
     with closing(RabbitBroker(amqp_url)) as broker:
         deadline = time.monotonic() + 240
-        worker = start("deadly", amqp_url)
-        while not (dead := broker.browse(letters, 10)) or len(lines(notes)) < len(neighbours):
+        worker = start("deadly", amqp_url, GEMHOOKS_PREFETCH="200")
+        while not (dead := broker.browse(letters, 50)) or len(lines(notes)) < len(neighbours):
             assert time.monotonic() < deadline, (deaths, lines(notes))
             if worker.poll() is not None:
                 deaths += worker.returncode == -signal.SIGKILL
-                worker = start("deadly", amqp_url)
+                worker = start("deadly", amqp_url, GEMHOOKS_PREFETCH="200")
             time.sleep(0.2)
 
     ((message, headers),) = dead

@@ -103,13 +103,16 @@ def test_a_start_that_ended_counts_no_more(ledgers: Ledgers) -> None:
         ledgers.handled.release("queue", "id")
 
 
-def test_one_that_never_began_leaves_the_count_as_it_was(ledgers: Ledgers, url: str) -> None:
+@pytest.mark.parametrize("redelivered", [True, False])  # by the broker, or from the retry ladder
+def test_one_that_never_began_leaves_the_count_as_it_was(
+    ledgers: Ledgers, url: str, *, redelivered: bool
+) -> None:
     with closing(open_ledger(url, lease=LEASE)) as dead:
         dead.handled.claim("queue", "id", redelivered=True)
     assert granted_at_last(ledgers).starts == 2
     for _ in range(3):
         ledgers.handled.release("queue", "id", ended=False)
-        assert ledgers.handled.claim("queue", "id", redelivered=True).starts == 2
+        assert ledgers.handled.claim("queue", "id", redelivered=redelivered).starts == 2
 
 
 def test_who_got_further_begins_the_count_anew(ledgers: Ledgers, url: str) -> None:
@@ -184,3 +187,58 @@ def _age(ledgers: Ledgers, *, keep: str) -> None:
             sa.update(handled).where(handled.c.key != keep).values(older)
         )
     )
+
+
+def test_many_are_claimed_at_once_each_with_its_own_answer(
+    ledgers: Ledgers, others: Ledgers
+) -> None:
+    claim(others, "elsewhere")
+    ledgers.handled.done("queue", "done", "done too")
+    ledgers.handled.claim("queue", "tried", redelivered=True)
+    ledgers.handled.release("queue", "tried")
+
+    keys = ("new", "elsewhere", "done", "tried", "done too", "other")
+    answers = ledgers.handled.claim_new("queue", *keys)
+
+    granted, done = Claimed(Claim.GRANTED), Claimed(Claim.DONE)
+    assert answers == [granted, None, done, granted, done, granted]
+    assert claim(others, "new") is claim(others, "tried") is Claim.BUSY
+
+
+def test_of_two_copies_claimed_at_once_one_is_granted(ledgers: Ledgers) -> None:
+    answers = ledgers.handled.claim_new("queue", "id", "id")
+    assert answers == [Claimed(Claim.GRANTED), None]
+
+
+def test_what_counts_starts_is_not_claimed_ahead(ledgers: Ledgers, url: str) -> None:
+    with closing(open_ledger(url, lease=LEASE)) as dead:
+        dead.handled.claim("queue", "id", redelivered=True)
+    assert granted_at_last(ledgers).starts == 2
+    ledgers.handled.release("queue", "id", ended=False)
+
+    assert ledgers.handled.claim_new("queue", "id") == [None]
+    assert ledgers.handled.claim("queue", "id", redelivered=True).starts == 2
+
+
+def test_the_claim_ahead_of_a_dead_owner_counts_as_one_start(
+    ledgers: Ledgers, others: Ledgers
+) -> None:
+    ledgers.handled.claim_new("queue", "id")
+    ledgers.handled.close()
+    assert granted_at_last(others).starts == 1
+
+
+def test_what_waits_for_its_handler_keeps_its_claim(ledgers: Ledgers, others: Ledgers) -> None:
+    keys = [str(number) for number in range(50)]
+    ledgers.handled.claim_new("queue", *keys)
+    end = time.monotonic() + 3 * LEASE
+    while time.monotonic() < end:
+        assert claim(others, "0") is claim(others, "49") is Claim.BUSY
+        time.sleep(0.1)
+
+
+def test_many_are_released_at_once_uncounted(ledgers: Ledgers, others: Ledgers) -> None:
+    ledgers.handled.claim_new("queue", "a", "b")
+    ledgers.handled.release("queue", "a", "b", ended=False)
+    granted = Claimed(Claim.GRANTED)
+    assert others.handled.claim_new("queue", "a", "b") == [granted, granted]

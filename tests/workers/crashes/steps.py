@@ -101,13 +101,16 @@ class DyingLedger:
     def claim(self, queue: str, key: str, *, redelivered: bool) -> Claimed:
         return self.real.claim(queue, key, redelivered=redelivered)
 
-    def done(self, queue: str, key: str) -> None:
+    def claim_new(self, queue: str, *keys: str) -> list[Claimed | None]:
+        return self.real.claim_new(queue, *keys)
+
+    def done(self, queue: str, *keys: str) -> None:
         if queue == "gemhooks.functions":
             self.killer.at(Step.BEFORE_THE_ACK)
-        self.real.done(queue, key)
+        self.real.done(queue, *keys)
 
-    def release(self, queue: str, key: str, *, ended: bool = True) -> None:
-        self.real.release(queue, key, ended=ended)
+    def release(self, queue: str, *keys: str, ended: bool = True) -> None:
+        self.real.release(queue, *keys, ended=ended)
 
 
 def functions(killer: Killer, effects: str) -> Functions:
