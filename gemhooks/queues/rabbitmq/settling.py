@@ -9,7 +9,7 @@ from pika.channel import Channel
 
 from gemhooks.queues.rabbitmq import rpc
 
-GATHER = 0.001  # seconds; each wake-up of the loop takes the interpreter from a handler
+GATHER = 0.003  # seconds; each wake-up of the loop takes the interpreter from a handler
 TRIPS, PAUSE = 3, 0.02  # round trips before a channel is closed, and seconds between them
 
 
