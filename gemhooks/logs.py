@@ -4,7 +4,8 @@ import logging
 import re
 import sys
 import time
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -46,6 +47,9 @@ _SECRET_NAMES = frozenset({"authorization", "password", "secret", "api_key"})
 PLAIN = dict.fromkeys({*range(32), *range(127, 160)} - {9, 10})
 
 EventDict = MutableMapping[str, Any]
+
+# What every line says while it is set. One variable costs a tenth of structlog's one for each name.
+about: ContextVar[Mapping[str, str]] = ContextVar("gemhooks_about", default={})  # noqa: B039 - never changed
 
 
 def redact(text: str) -> str:
@@ -99,10 +103,18 @@ def configure(log_format: str = "auto", level: str = "info") -> None:
 
 def _shared() -> list[Any]:
     return [
+        add_about,
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         add_timestamp,
     ]
+
+
+def add_about(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """What the line is about, as the present context knows."""
+    for name, value in about.get().items():
+        event.setdefault(name, value)
+    return event
 
 
 def add_timestamp(_logger: Any, _method: str, event: EventDict) -> EventDict:

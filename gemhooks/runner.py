@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import structlog
-from structlog.contextvars import bind_contextvars, reset_contextvars
 
-from gemhooks import events, topology
+from gemhooks import events, logs, topology
 from gemhooks.consumers import Handled, Subscription
 from gemhooks.errors import (
     LedgerUnavailable,
@@ -112,7 +111,7 @@ class Runner:
     def run(self, work: Work) -> None:
         """As :meth:`process`, from where *work* stands."""
         message = work.delivery.message
-        bound = bind_contextvars(**self.names(message))
+        named = logs.about.set(self.names(message))
         self.counts.in_flight.inc()
         work.began = time.perf_counter()
         try:
@@ -121,7 +120,7 @@ class Runner:
                 traced(work.outcome.fate.value, work.outcome.reason)
         finally:
             self.counts.in_flight.dec()
-            reset_contextvars(**bound)
+            logs.about.reset(named)
         work.ended = time.monotonic()
         # Mark first, acknowledge second: a crash between them costs a look, never a message.
         if work.outcome.fate is Fate.DONE:

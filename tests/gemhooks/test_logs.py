@@ -75,3 +75,14 @@ def test_what_others_said_does_not_drive_the_terminal() -> None:
 
     assert "kept" in said
     assert not {"\x1b", "\x9b"} & set(said)
+
+
+def test_a_line_says_what_it_is_about_and_what_it_says_itself_counts() -> None:
+    token = logs.about.set({"webhook_id": "msg_1", "queue": "q"})
+    try:
+        line = logs.add_about(None, "info", {"event": "mine", "queue": "other"})
+    finally:
+        logs.about.reset(token)
+
+    assert line == {"event": "mine", "queue": "other", "webhook_id": "msg_1"}
+    assert logs.add_about(None, "info", {"event": "mine"}) == {"event": "mine"}

@@ -3,7 +3,7 @@
 import json
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from gemhooks import Consumers, NotYet, Reject, Retry, current_message, events, publish
+from gemhooks import Consumers, NotYet, Reject, Retry, current_message, events, logs, publish
 from gemhooks.errors import LedgerUnavailable, PublishFailed
 from gemhooks.ledger import NullLedger
 from gemhooks.messages import Claim, Claimed, DeadLetter, Ledger, Message, Publisher, Source
@@ -281,6 +281,20 @@ def test_a_message_is_one_line_with_ids_and_no_payload() -> None:
 
     (line,) = lines
     assert (line["event"], line["outcome"], line["attempt"]) == ("message_handled", "done", 1)
+
+
+def test_the_lines_of_a_handler_say_which_message_they_are_about() -> None:
+    seen = list[Mapping[str, str]]()
+
+    run(lambda _: seen.append(logs.about.get()), KeptDelivery(message()))
+
+    (about,) = seen
+    assert about == {
+        "webhook_id": "msg_1",
+        "event_type": "batch.failed",
+        "queue": "gemhooks.q",
+    }
+    assert not logs.about.get()
 
 
 def test_no_secret_reaches_a_dead_letter() -> None:
