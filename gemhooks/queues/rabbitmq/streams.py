@@ -14,6 +14,9 @@ from pika.adapters.asyncio_connection import AsyncioConnection
 from pika.adapters.utils import nbio_interface as nbio
 from pika.connection import Parameters
 
+# Bytes given to pika at once: of what it has, it copies the rest after each frame.
+PIECE = 8192
+
 Done = Callable[[Any], None]
 
 
@@ -86,7 +89,8 @@ class Stream(nbio.AbstractStreamTransport, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            self._protocol.data_received(data)
+            for start in range(0, len(data), PIECE):
+                self._protocol.data_received(data[start : start + PIECE])
         except Exception as error:  # what pika cannot read ends its connection
             self._error = error
             self.abort()

@@ -106,6 +106,18 @@ def test_an_id_or_type_that_amqp_cannot_carry_still_arrives(broker: Broker) -> N
     assert (message.id, message.type) == ("i" * 600, "t" * 600)
 
 
+def test_what_is_settled_makes_room_though_others_are_still_handled(broker: Broker) -> None:
+    received = consume(broker, prefetch=3)
+    publish(broker, *(event(number) for number in range(6)))
+    first, second, third = (take(received) for _ in range(3))
+    second.ack()
+    fourth = take(received)
+    fourth.ack()
+    third.ack()
+    assert {take(received).message.id, take(received).message.id} == {"msg_4", "msg_5"}
+    first.ack()
+
+
 def test_text_that_is_no_unicode_is_not_refused(broker: Broker) -> None:
     unrouted = consume(broker, topology.UNROUTED)
     publish(broker, Message("msg_\ud800", "x.\udfff", b"{}"))
