@@ -24,6 +24,7 @@ LARGE_HEAD = Answer(431, "too_large", "head")
 FULL = Answer(503, "overloaded", "connections")
 GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 LINGER = 2.0  # seconds in which a body that nobody wants may still come in
+HEADER = 256  # bytes that a header costs beside its text: many short ones must not be cheap
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Limits:
 
     connections: int = 1000
     uploads: int = 64 << 20  # bytes of all bodies in memory at once
-    head: int = 128 << 10  # bytes of a request line and its headers
+    head: int = 128 << 10  # bytes of a request line, its headers and trailers, see HEADER
     head_seconds: float = 10.0  # for them, and for the first byte after connecting
     body_seconds: float = 30.0  # for a whole body
     write_seconds: float = 10.0  # in which a client must take in its answers
@@ -142,6 +143,7 @@ class Connection(asyncio.Protocol):
         self._environ: Environ | None = None  # of a head that is on its way
         self._url = b""
         self._head_size = 0
+        self._stray = 0  # bytes read since the last part of a message that was whole
         self._incoming: Incoming | None = None  # whose body is on its way
         self._todo: deque[Incoming] = deque()  # the first is being answered
         self._unwanted: Incoming | None = None  # the rest of its body is thrown away
@@ -175,20 +177,16 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_last and not self._unwanted:
             return
+        self._stray += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._is_last = True  # the parser takes no further request
         except httptools.HttpParserError:
             self.refuse(MALFORMED)
-        if self._environ is not None:
-            self._measure_head(len(data))
-        self._advance()
-
-    def _measure_head(self, size: int) -> None:
-        self._head_size += size
-        if self._head_size > self._limits.head:
+        if self._head_size + self._stray > self._limits.head:
             self.refuse(LARGE_HEAD)
+        self._advance()
 
     def eof_received(self) -> bool:
         """The client sends no more; it may still wait for the answer to what it sent."""
@@ -208,19 +206,28 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._environ = self._same.copy()
-        self._url, self._head_size = b"", 0
+        self._url, self._head_size, self._stray = b"", 0, 0
         self._due = min(self._due, monotonic() + self._limits.head_seconds)
 
     def on_url(self, url: bytes) -> None:
         self._url += url
+        self._measure(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._environ is not None:  # a trailer's are nobody's
-            add_header(self._environ, name, value)
+        self._measure(len(name) + len(value) + HEADER)
+        if self._environ is not None and self._head_size <= self._limits.head:
+            add_header(self._environ, name, value)  # a trailer's are nobody's
+
+    def _measure(self, size: int) -> None:
+        self._head_size += size
+        self._stray = 0
 
     def on_headers_complete(self) -> None:
         environ, self._environ = self._environ or {}, None
         if self._is_last:
+            return
+        if self._head_size > self._limits.head:
+            self.refuse(LARGE_HEAD)
             return
         if len(self._todo) >= self._limits.pipeline:
             raise ValueError("too many requests that do not wait for an answer")  # ends in refuse()
@@ -244,6 +251,7 @@ class Connection(asyncio.Protocol):
         )
 
     def on_body(self, data: bytes) -> None:
+        self._stray = 0
         request = self._incoming
         if request is None:
             return
@@ -313,6 +321,7 @@ class Connection(asyncio.Protocol):
             self._forget(self._todo.popleft())
         if self._leaves_unread:
             self._due = monotonic() + LINGER
+            self._all.waiting[self] = None
             self._transport.write_eof()
             self._resume()
         else:
@@ -350,7 +359,7 @@ class Connection(asyncio.Protocol):
             return
         self._is_last = True
         if self._todo:
-            self._leaves_unread = True
+            self._unwanted, self._leaves_unread = None, True
             self._resume()
             return
         if not self._is_ended:

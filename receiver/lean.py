@@ -92,11 +92,11 @@ class LeanFlask(Flask):
         self._begin = begin
 
     def match(self, method: str, path: str) -> tuple[Rule, Mapping[str, Any]]:
-        """As the URL map does; a path without arguments is looked for once."""
+        """As the URL map does; a path that is a rule as it stands is looked for once."""
         if rule := self._plain.get((method, path)):
             return rule, {}
         rule, arguments = self.adapter.match(path, method, return_rule=True)
-        if not arguments:
+        if path == rule.rule and not arguments:  # the map takes //path for it too, and ///path
             self._plain[method, path] = rule
         return rule, arguments
 

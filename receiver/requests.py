@@ -13,6 +13,8 @@ from receiver.answers import Answer
 
 Environ = dict[str, Any]
 
+LONGEST_KNOWN = 512  # bytes of a header's name or a URL that may be remembered
+
 SAME: Environ = {  # for all requests
     "SCRIPT_NAME": "",
     "SERVER_PROTOCOL": "HTTP/1.1",
@@ -55,15 +57,14 @@ def environ_for(sockname: Any) -> Environ:
 
 
 def add_header(environ: Environ, name: bytes, value: bytes) -> None:
-    key = key_of(name)
+    key = _key_of(name) if len(name) > LONGEST_KNOWN else _known_key_of(name)
     if key in environ:
         environ[key] = f"{environ[key]},{value.decode('latin-1')}"
     elif key:
         environ[key] = value.decode("latin-1")
 
 
-@lru_cache(maxsize=512)  # strangers choose them
-def key_of(name: bytes) -> str:
+def _key_of(name: bytes) -> str:
     """Where the environ has a header; empty for what must not get there."""
     text = name.decode("latin-1").upper()
     if "_" in text or text == "TRANSFER-ENCODING":
@@ -72,9 +73,18 @@ def key_of(name: bytes) -> str:
     return key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}"
 
 
-@lru_cache(maxsize=64)
 def path_of(url: bytes) -> tuple[str, str]:
     """Path and query, as WSGI has them; raises for what is no URL."""
+    return _path_of(url) if len(url) > LONGEST_KNOWN else _known_path_of(url)
+
+
+def _path_of(url: bytes) -> tuple[str, str]:
     parsed = httptools.parse_url(url)
     query = (parsed.query or b"").decode("latin-1")
-    return unquote_to_bytes(parsed.path or b"").decode("latin-1"), query
+    path = unquote_to_bytes(parsed.path or b"").decode("latin-1")
+    return "/" + path.lstrip("/"), query  # Flask finds //x where it finds /x
+
+
+# What recurs is looked up; strangers choose it, so there are few of them, and none is long.
+_known_key_of = lru_cache(maxsize=512)(_key_of)
+_known_path_of = lru_cache(maxsize=64)(_path_of)

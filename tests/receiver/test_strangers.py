@@ -1,0 +1,138 @@
+"""What strangers may cost: memory, time, and other people's places."""
+
+import threading
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+
+from receiver.connections import Limits
+from tests.receiver.serving import (
+    PATH,
+    Site,
+    read_answer,
+    read_to_end,
+    request,
+    served,
+    status_of,
+)
+from tests.services.waiting import wait_until
+
+CHUNKED = f"POST {PATH} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+TOO_LARGE = f"POST {PATH} HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n".encode()
+LONG = 60_000  # bytes
+MANY = 100
+
+
+def long_paths(number: int) -> bytes:
+    return b"GET " + b"/" * (LONG + number) + b"livez HTTP/1.1\r\n\r\n"
+
+
+def long_queries(number: int) -> bytes:
+    return b"GET /livez?%d%s HTTP/1.1\r\n\r\n" % (number, b"x" * LONG)
+
+
+def long_names(number: int) -> bytes:
+    return b"GET /livez HTTP/1.1\r\nx%d%s: y\r\n\r\n" % (number, b"x" * LONG)
+
+
+@pytest.mark.parametrize("asking", [long_paths, long_queries, long_names])
+def test_nothing_long_of_a_request_is_kept(asking: Callable[[int], bytes]) -> None:
+    with served() as site, site.connect() as client:
+        tracemalloc.start()
+        try:
+            for number in range(MANY):
+                client.sendall(asking(number))
+                assert status_of(read_answer(client)) == 200
+            kept, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert kept < MANY * LONG / 4
+
+
+def test_a_path_with_more_slashes_is_the_same_path() -> None:
+    """A probe, too: what waits for a file must not wait on the loop."""
+    threads: list[str] = []
+
+    def ready() -> bool:
+        threads.append(threading.current_thread().name)
+        return True
+
+    with served(ready=ready) as site:
+        answer = site.exchange(request(method="GET", path="//readyz", more={"Connection": "close"}))
+        assert status_of(answer) == 200
+        assert site.status(request(path=f"/{PATH}")) == 204
+
+    assert threads[0].startswith("probes")
+
+
+def test_a_head_of_many_short_headers_is_refused_before_it_fills_the_memory() -> None:
+    names = b"".join(b"%x:\r\n" % number for number in range(2000))
+    with served() as site:
+        assert site.status(b"GET /livez HTTP/1.1\r\n" + names) == 431
+        assert site.status(b"GET /livez HTTP/1.1\r\n" + names + b"\r\n") == 431
+    assert (site.count("too_large"), site.total()) == (2, 2)
+
+
+def test_after_a_head_that_is_refused_no_other_is_answered() -> None:
+    names = b"".join(b"%x:\r\n" % number for number in range(2000))
+    with served() as site:
+        whole = b"GET /livez HTTP/1.1\r\n" + names + b"\r\n"
+        answers = site.exchange(request() + whole + request())
+
+    assert [each[:3] for each in answers.split(b"HTTP/1.1 ")[1:]] == [b"204"]
+    assert len(site.publisher.messages) == 1
+
+
+@pytest.mark.parametrize("start", [b"0\r\nx: ", b"1;x="], ids=["trailer", "extension"])
+def test_what_comes_with_a_body_without_being_one_is_refused_when_it_does_not_end(
+    start: bytes,
+) -> None:
+    with served() as site, site.connect() as client:
+        client.sendall(CHUNKED + start + b"x" * 300_000)
+
+        assert status_of(read_answer(client)) == 431
+        wait_until(lambda: not site.clients(), "it is let go")
+        assert site.server.connections.uploads == 0
+
+
+def test_a_large_body_before_a_head_does_not_count_as_one() -> None:
+    """Both come in one read where the loop was busy meanwhile."""
+    second = request()
+    with served() as site, site.connect() as client:
+        for _ in range(8):  # until the system gives it room enough
+            client.sendall(request(b"x" * 1_000_000))
+            assert status_of(read_answer(client)) == 204
+        busy = _hold(site)
+        client.sendall(request(b"x" * 250_000) + second[:20])
+        busy.set()
+        assert status_of(read_answer(client)) == 204
+        client.sendall(second[20:])
+        assert status_of(read_answer(client)) == 204
+
+
+def _hold(site: Site) -> threading.Event:
+    """Keep the loop busy until the event is set."""
+    begun, end = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        end.wait(30)
+
+    site.loop.call_soon_threadsafe(wait)
+    assert begun.wait(30)
+    return end
+
+
+def test_who_is_refused_while_sending_gives_way_to_the_next() -> None:
+    with served(limits=Limits(connections=4)) as site:
+        refused = [site.connect() for _ in range(4)]
+        for each in refused:
+            each.sendall(TOO_LARGE)
+            assert status_of(read_answer(each)) == 413
+
+        assert site.status(request()) == 204
+        assert read_to_end(refused[0]) == b""
+        for each in refused:
+            each.close()
