@@ -11,11 +11,13 @@ from typing import NamedTuple
 from pika.exceptions import ShortStringTooLong
 
 LONGEST_SHORT = 255  # bytes
-# All headers travel in one frame, and a frame over 128 KiB closes the whole connection.
+# All headers travel in one frame, and one over the broker's limit (128 KiB, 4 at least) closes the
+# whole connection.
 LONGEST_HEADER = 4096  # characters
 PUBLISH = bytes.fromhex("003c00280000")  # class 60, method 40, and a field that means nothing
 END = b"\xce"
 OVERHEAD = 8  # bytes of a frame beside its payload
+FIXED = 14  # bytes of a header frame's payload beside the properties
 PERSISTENT = b"\x02"
 # Whether they are there, in the order of their flags, which is that of their values.
 CONTENT_TYPE, HEADERS, DELIVERY_MODE = 1 << 15, 1 << 13, 1 << 12
@@ -41,15 +43,15 @@ class Properties(NamedTuple):
     type: str
     app_id: str
 
-    def encode(self) -> tuple[int, bytes]:
-        """Which of them there are, and their values."""
+    def encode(self, longest: int = LONGEST_HEADER) -> tuple[int, bytes]:
+        """Which of them there are, and their values; texts over *longest* stay at home."""
         flags = HEADERS | DELIVERY_MODE | CORRELATION_ID | MESSAGE_ID | TYPE | APP_ID
         kind = stamp = b""
         if self.content_type:
             flags, kind = flags | CONTENT_TYPE, _named(self.content_type)
         if self.timestamp:
             flags, stamp = flags | TIMESTAMP, _time(self.timestamp)
-        headers = table(self.headers)
+        headers = table(self.headers, longest)
         ids = _short(self.correlation_id) + _short(self.message_id)
         names = _named(self.type) + _named(self.app_id)
         return flags, b"".join((kind, headers, PERSISTENT, ids, stamp, names))
@@ -68,14 +70,24 @@ def publish(
     The *address* is an exchange, a routing key, and whether it must lead to a queue.
     """
     method = _method(channel, *address)
-    flags, values = properties.encode()
-    header = _header(2, channel, 14 + len(values), 60, 0, len(body), flags)
+    flags, values = _fitting(properties, longest - OVERHEAD - FIXED)
+    header = _header(2, channel, FIXED + len(values), 60, 0, len(body), flags)
     if len(body) + OVERHEAD <= longest:
         parts = _body(channel, body) if body else b""
     else:
         step = longest - OVERHEAD
         parts = b"".join(_body(channel, body[at : at + step]) for at in range(0, len(body), step))
     return b"".join((method, header, values, END, parts))
+
+
+def _fitting(properties: Properties, room: int) -> tuple[int, bytes]:
+    """All of it in one frame; ValueError where even the short texts are too many for it."""
+    flags, values = properties.encode()
+    if len(values) > room:
+        flags, values = properties.encode(room // 32)
+    if len(values) > room:
+        raise ValueError("the headers are longer than a frame")
+    return flags, values
 
 
 @lru_cache(maxsize=512)
@@ -88,13 +100,13 @@ def _body(channel: int, part: bytes) -> bytes:
     return b"".join((_frame(3, channel, len(part)), part, END))
 
 
-def table(headers: Mapping[str, str | int]) -> bytes:
-    """Headers as AMQP has them; a text that is far too long for one stays at home."""
+def table(headers: Mapping[str, str | int], longest: int = LONGEST_HEADER) -> bytes:
+    """Headers as AMQP has them; a text over *longest*, far too long for one, stays at home."""
     pieces: list[bytes] = []
     for name, value in headers.items():
         if isinstance(value, int):
             pieces += _named(name), _number(value)
-        elif len(value) <= LONGEST_HEADER:
+        elif len(value) <= longest:
             text = value.encode("utf-8", "replace")
             pieces += _named(name), _text(b"S", len(text)), text
     joined = b"".join(pieces)

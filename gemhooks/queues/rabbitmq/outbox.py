@@ -18,6 +18,8 @@ from gemhooks.queues.rabbitmq import rpc
 from gemhooks.queues.rabbitmq.streams import Connection
 from gemhooks.queues.rabbitmq.wire import Parcel
 
+MOST_UNSENT = 64 << 20  # bytes that wait for a broker that reads too slowly, or not at all
+
 
 @dataclass(slots=True)
 class _InFlight:
@@ -41,7 +43,7 @@ class Outbox:
         self._on_trouble = on_trouble
         self._timeout = timeout
         self._channel: Channel | None = None
-        self._send: Callable[[bytes], None] = _nowhere
+        self._connection: Connection | None = None
         self._tags: Iterator[int] = itertools.count(1)
         self._in_flight: dict[int, _InFlight] = {}  # in the order of tags, so of deadlines too
         self._sweeper: asyncio.TimerHandle | None = None
@@ -61,7 +63,7 @@ class Outbox:
         channel.add_on_close_callback(lambda _, reason: self._close(reason))
         self._tags = itertools.count(1)
         self._blocked = ""
-        self._channel, self._send = channel, connection.write
+        self._channel, self._connection = channel, connection
         self._closed = asyncio.Event()
 
     async def serve(self, connection: Connection) -> None:
@@ -75,13 +77,17 @@ class Outbox:
     def send(self, parcel: Parcel, future: Future[None]) -> None:
         if self._blocked:
             future.set_exception(PublishFailed("blocked", self._blocked))
-        elif self._channel is None or not self._channel.is_open:
+        elif not (self._channel and self._channel.is_open and self._connection):
             future.set_exception(PublishFailed("disconnected"))
+        elif self._connection.unsent > MOST_UNSENT:
+            future.set_exception(PublishFailed("blocked", "RabbitMQ does not read"))
         else:
-            self._write(self._channel, parcel, future)
+            self._write(self._connection, self._channel, parcel, future)
 
-    def _write(self, channel: Channel, parcel: Parcel, future: Future[None]) -> None:
-        longest: int = channel.connection.params.frame_max
+    def _write(
+        self, connection: Connection, channel: Channel, parcel: Parcel, future: Future[None]
+    ) -> None:
+        longest: int = connection.params.frame_max
         # An id may be under way twice, so a return is told by the tag.
         tag = next(self._tags)
         try:
@@ -90,7 +96,7 @@ class Outbox:
             self._tags = itertools.count(tag)
             future.set_exception(PublishFailed("failed", type(error).__name__))
             return
-        self._send(frames)
+        connection.write(frames)
         self._remember(tag, _InFlight(future, len(parcel.body), self._loop.time() + self._timeout))
 
     def _remember(self, tag: int, entry: _InFlight) -> None:
@@ -174,10 +180,6 @@ class Outbox:
     def _rest(self) -> None:
         if not self._in_flight:
             self.idle.set()
-
-
-def _nowhere(_frames: bytes) -> None:
-    """There is no connection, and nobody who would write to it."""
 
 
 def _is_too_large(reason: BaseException) -> bool:

@@ -35,6 +35,12 @@ class Connection(AsyncioConnection):
         self._services = Services(loop)
         super().__init__(parameters, on_open, on_open_error, on_close, self._services)
 
+    @property
+    def unsent(self) -> int:
+        """How many bytes RabbitMQ has not taken yet."""
+        stream = self._services.stream
+        return stream.get_write_buffer_size() if stream else 0
+
     def write(self, frames: bytes) -> None:
         """Send *frames* after all that pika has sent; nowhere where the connection is lost."""
         if self._services.stream:
@@ -47,6 +53,7 @@ class Stream(nbio.AbstractStreamTransport, asyncio.Protocol):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._pieces: list[bytes] = []
+        self._size = 0  # of them all
         self._transport: asyncio.Transport | None = None
         self._protocol: Any = None
         self._error: BaseException | None = None
@@ -63,12 +70,17 @@ class Stream(nbio.AbstractStreamTransport, asyncio.Protocol):
         if not self._pieces:
             self._loop.call_soon(self._flush)
         self._pieces.append(data)
+        self._size += len(data)
 
     def _flush(self) -> None:
         data = b"".join(self._pieces)
-        self._pieces.clear()
+        self._clear()
         if self._transport and not self._transport.is_closing():
             self._transport.write(data)
+
+    def _clear(self) -> None:
+        self._pieces.clear()
+        self._size = 0
 
     def abort(self) -> None:
         if self._transport:
@@ -80,7 +92,7 @@ class Stream(nbio.AbstractStreamTransport, asyncio.Protocol):
 
     def get_write_buffer_size(self) -> int:
         unsent = self._transport.get_write_buffer_size() if self._transport else 0
-        return unsent + sum(map(len, self._pieces))
+        return unsent + self._size
 
     # -- for the loop
 
@@ -100,7 +112,7 @@ class Stream(nbio.AbstractStreamTransport, asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
-        self._pieces.clear()
+        self._clear()
         if self._protocol:
             self._protocol.connection_lost(self._error or exc)
 

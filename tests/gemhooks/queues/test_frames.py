@@ -18,7 +18,7 @@ NUMBER = st.integers(-(1 << 63), (1 << 63) - 1)
 PROPERTIES = st.fixed_dictionaries(
     {
         "content_type": SHORT,
-        "headers": st.dictionaries(NAME, st.text("aä\0👩", max_size=300) | NUMBER, max_size=12),
+        "headers": st.dictionaries(NAME, st.text("aä\0👩", max_size=200) | NUMBER, max_size=12),
         "correlation_id": SHORT,
         "message_id": SHORT,
         "timestamp": st.integers(0, (1 << 63) - 1),
@@ -46,12 +46,17 @@ def by_pika(
     channel=st.integers(1, 65535),
     address=st.tuples(SHORT, SHORT, st.booleans()),
     given=PROPERTIES,
-    body=st.binary(max_size=300),
-    longest=st.integers(9, 310),
+    longest=st.integers(16384, 16500),  # all headers fit
+    size=st.tuples(st.integers(0, 3), st.integers(-1, 1)),  # frames, and bytes
 )
 def test_a_publish_is_written_as_pika_writes_it(
-    channel: int, address: tuple[str, str, bool], given: dict[str, Any], body: bytes, longest: int
+    channel: int,
+    address: tuple[str, str, bool],
+    given: dict[str, Any],
+    longest: int,
+    size: tuple[int, int],
 ) -> None:
+    body = bytes(max(0, size[0] * (longest - 8) + size[1]))
     properties = frames.Properties(**given)
 
     written = frames.publish(channel, address, properties, body, longest=longest)
@@ -67,3 +72,10 @@ def test_a_name_that_amqp_cannot_hold_is_refused() -> None:
 def test_a_number_beyond_64_bits_is_refused() -> None:
     with pytest.raises(struct.error):
         frames.table({"x": 1 << 63})
+
+
+def test_headers_that_one_frame_cannot_hold_are_refused_before_they_cost_the_connection() -> None:
+    many: dict[str, str | int] = {f"x{number}": number for number in range(1000)}
+    properties = frames.Properties("", many, "1", "msg_1", 0, "test.done", "gemhooks")
+    with pytest.raises(ValueError, match="longer than a frame"):
+        frames.publish(1, ("", "q", True), properties, b"", longest=4096)
