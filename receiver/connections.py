@@ -271,7 +271,7 @@ class Connection(asyncio.Protocol):
         elif self._unwanted:
             self._leaves_unread = False
             if not self._todo:  # it is answered
-                self._transport.close()
+                self._close()
 
     def _take(self, request: Incoming) -> None:
         """No more of it is needed."""
@@ -325,7 +325,7 @@ class Connection(asyncio.Protocol):
             self._transport.write_eof()
             self._resume()
         else:
-            self._transport.close()
+            self._close()
 
     def _wait(self) -> None:
         """For the next request."""
@@ -348,7 +348,8 @@ class Connection(asyncio.Protocol):
 
     def look(self) -> None:
         """See whether the client is late."""
-        if self._unread <= monotonic():
+        is_left = self._transport.is_closing() and self._due <= monotonic()
+        if is_left or self._unread <= monotonic():
             self._transport.abort()
         elif not self._todo and self._due <= monotonic():
             self.give_way(SLOW)
@@ -369,6 +370,7 @@ class Connection(asyncio.Protocol):
 
     def give_way(self, answer: Answer = FULL) -> None:
         """Close; with an answer if a request has begun."""
+        self._all.waiting.pop(self, None)
         if self._environ is not None or self._incoming or self._todo:
             self.refuse(answer)
         else:
@@ -379,6 +381,11 @@ class Connection(asyncio.Protocol):
             self._forget(self._incoming)
         self._incoming = self._environ = None
         self._all.waiting.pop(self, None)
+        self._close()
+
+    def _close(self) -> None:
+        """Once the client has taken in what it was answered, or has had the time to."""
+        self._due = monotonic() + self._limits.write_seconds
         self._transport.close()
 
     def close_soon(self) -> None:

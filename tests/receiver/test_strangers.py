@@ -1,8 +1,10 @@
 """What strangers may cost: memory, time, and other people's places."""
 
+import socket
 import threading
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -136,3 +138,22 @@ def test_who_is_refused_while_sending_gives_way_to_the_next() -> None:
         assert read_to_end(refused[0]) == b""
         for each in refused:
             each.close()
+
+
+def test_who_leaves_its_last_answers_unread_is_let_go() -> None:
+    """They are fewer than would tell us that it does not read."""
+    batch = request(method="GET") * 10
+    limits = Limits(keep_alive=0.2, write_seconds=0.2)
+    with served(limits=limits) as site, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        client.connect(("127.0.0.1", site.port))
+        for _ in range(30):
+            sent = site.total() + 10
+            client.sendall(batch)
+            wait_until(partial(answered, site, sent), "they are answered")
+
+        wait_until(lambda: not site.clients(), "it is let go")
+
+
+def answered(site: Site, most: float) -> bool:
+    return site.total() >= most
