@@ -13,12 +13,14 @@ from pika.channel import Channel
 from pika.exceptions import AMQPError, ChannelClosedByBroker
 from pika.spec import Basic
 
-from gemhooks.messages import OnDelivery
+from gemhooks.messages import Message, OnDelivery
 from gemhooks.queues.rabbitmq import rpc, wire
+from gemhooks.queues.rabbitmq.arrivals import Arrival
 from gemhooks.queues.rabbitmq.delivering import RabbitDelivery
 from gemhooks.queues.rabbitmq.mailbox import Mailbox
 from gemhooks.queues.rabbitmq.outbox import Outbox
 from gemhooks.queues.rabbitmq.settling import Settler
+from gemhooks.queues.rabbitmq.streams import Connection
 
 PAUSE = 1.0  # seconds before what failed is tried again, so that nothing spins
 LOOK_EVERY = 5.0  # seconds between looks whether the queue really comes to us
@@ -81,7 +83,7 @@ class RabbitSubscriber:
             with contextlib.suppress(AMQPError):
                 await self._settler.flush()
 
-    async def serve(self, connection: AsyncioConnection) -> None:
+    async def serve(self, connection: Connection) -> None:
         while self._wanted(connection):
             try:
                 reason = await self._live(connection)
@@ -98,13 +100,15 @@ class RabbitSubscriber:
     def _wanted(self, connection: AsyncioConnection) -> bool:
         return bool(connection.is_open) and not self._stopped
 
-    async def _live(self, connection: AsyncioConnection) -> str:
+    async def _live(self, connection: Connection) -> str:
         """From subscribing to the end of the subscription; answers why it ended."""
         channel = await rpc.open_channel(connection)
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        number = channel.channel_number
+        channel.add_on_close_callback(lambda *_: connection.divert_no_more(number))
         channel.add_on_close_callback(lambda _, reason: _end(ended, str(reason)))
         channel.add_on_cancel_callback(lambda _: _end(ended, "cancelled by the broker"))
-        await self._subscribe(channel)
+        await self._subscribe(connection, channel)
         watching = asyncio.create_task(self._watch(connection, ended))
         try:
             return await ended
@@ -112,28 +116,34 @@ class RabbitSubscriber:
             watching.cancel()
             if not (ended.done() and ended.result() == RENEWED):  # else its successor is at hand
                 self._settler = None
-            self._leave(channel)
+            self._leave(connection, channel)
 
-    async def _subscribe(self, channel: Channel) -> None:
+    async def _subscribe(self, connection: Connection, channel: Channel) -> None:
         settler = Settler(channel)
 
         def delivered(
             _channel: Channel, method: Basic.Deliver, properties: BasicProperties, body: bytes
         ) -> None:
-            self._delivered(settler, method, properties, body)
+            message = wire.read(method, properties, body)
+            self._delivered(settler, method, message)
+
+        def arrived(arrival: Arrival) -> None:
+            self._delivered(settler, arrival, wire.read(arrival, arrival, arrival.body))
 
         def consume(done: Callable[[object], None]) -> None:
             self._tag = channel.basic_consume(self.queue, delivered, callback=done)
+            connection.divert(channel.channel_number, self._tag, arrived)
 
         await rpc.ask(channel, lambda done: channel.basic_qos(0, self._prefetch, callback=done))
         await rpc.ask(channel, consume)
         self._settler = settler
         self.alive_at = time.monotonic()
 
-    def _leave(self, channel: Channel) -> None:
+    def _leave(self, connection: Connection, channel: Channel) -> None:
         """A channel whose consumer was cancelled can still settle what came through it."""
         if self._stopped or not channel.is_open:
             return
+        connection.divert_no_more(channel.channel_number)  # pika drops what comes from now on
         with contextlib.suppress(AMQPError):
             channel.close()
 
@@ -172,13 +182,12 @@ class RabbitSubscriber:
     # -- what comes
 
     def _delivered(
-        self, settler: Settler, method: Basic.Deliver, properties: BasicProperties, body: bytes
+        self, settler: Settler, method: Basic.Deliver | Arrival, message: Message
     ) -> None:
         self._deliveries += 1
         self.alive_at = time.monotonic()
         tag = method.delivery_tag or 0
         settler.take(tag)
-        message = wire.read(method, properties, body)
         redelivered = bool(method.redelivered)
         delivery = RabbitDelivery(self, settler, tag, message, redelivered=redelivered)
         if self._stopped:

@@ -1,7 +1,8 @@
 """pika's connection over a transport of the loop's own.
 
 pika's own one asks the kernel four times for each frame. Here what is written in one turn of the
-loop goes out at once, and so does what :class:`Outbox` writes beside pika.
+loop goes out at once, and so does what :class:`Outbox` writes beside pika; and deliveries come in
+beside it, see :mod:`gemhooks.queues.rabbitmq.intake`.
 """
 
 import asyncio
@@ -14,14 +15,17 @@ from pika.adapters.asyncio_connection import AsyncioConnection
 from pika.adapters.utils import nbio_interface as nbio
 from pika.connection import Parameters
 
-# Bytes given to pika at once: of what it has, it copies the rest after each frame.
-PIECE = 8192
+from gemhooks.queues.rabbitmq import arrivals
+from gemhooks.queues.rabbitmq.intake import Intake, Take, Takers
 
 Done = Callable[[Any], None]
+Opened = Callable[[Callable[[bytes], None]], Intake]  # for a new stream; is told who reads the rest
 
 
 class Connection(AsyncioConnection):
-    """An AsyncioConnection whose *stream* others may write whole frames to."""
+    """An AsyncioConnection to which others may write whole frames, and which they may listen to."""
+
+    bytes_received: int  # pika's; its heartbeat checker tells by it that the broker lives
 
     def __init__(
         self,
@@ -32,7 +36,8 @@ class Connection(AsyncioConnection):
         on_close: Callable[[Any, BaseException], None],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._services = Services(loop)
+        self._takers: Takers = {}
+        self._services = Services(loop, self._intake)
         super().__init__(parameters, on_open, on_open_error, on_close, self._services)
 
     @property
@@ -46,12 +51,26 @@ class Connection(AsyncioConnection):
         if self._services.stream:
             self._services.stream.write(frames)
 
+    def divert(self, channel: int, consumer_tag: str, take: Take) -> None:
+        """Give *take* the consumer's deliveries, those that we can read, in place of pika."""
+        self._takers[channel] = arrivals.start(consumer_tag), take
+
+    def divert_no_more(self, channel: int) -> None:
+        self._takers.pop(channel, None)
+
+    def _intake(self, rest: Callable[[bytes], None]) -> Intake:
+        return Intake(self._takers, rest=rest, taken=self._count)
+
+    def _count(self, taken: int) -> None:
+        self.bytes_received += taken
+
 
 class Stream(nbio.AbstractStreamTransport, asyncio.Protocol):
     """What pika writes to, and what its protocol hears from."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, intake: Opened) -> None:
         self._loop = loop
+        self._intake = intake(self._read)
         self._pieces: list[bytes] = []
         self._size = 0  # of them all
         self._transport: asyncio.Transport | None = None
@@ -101,11 +120,13 @@ class Stream(nbio.AbstractStreamTransport, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            for start in range(0, len(data), PIECE):
-                self._protocol.data_received(data[start : start + PIECE])
+            self._intake.feed(data)
         except Exception as error:  # what pika cannot read ends its connection
             self._error = error
             self.abort()
+
+    def _read(self, data: bytes) -> None:
+        self._protocol.data_received(data)
 
     def eof_received(self) -> bool:
         return bool(self._protocol and self._protocol.eof_received())
@@ -120,8 +141,9 @@ class Stream(nbio.AbstractStreamTransport, asyncio.Protocol):
 class Services(nbio.AbstractIOServices):
     """The loop, as pika asks for it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, intake: Opened) -> None:
         self._loop = loop
+        self._intake = intake
         self.stream: Stream | None = None
 
     def get_native_ioloop(self) -> asyncio.AbstractEventLoop:
@@ -179,7 +201,7 @@ class Services(nbio.AbstractIOServices):
     async def _connect(
         self, sock: socket.socket, context: ssl.SSLContext | None, name: str | None
     ) -> Stream:
-        stream = Stream(self._loop)
+        stream = Stream(self._loop, self._intake)
         server_hostname = (name or "") if context else None
         try:
             await self._loop.create_connection(

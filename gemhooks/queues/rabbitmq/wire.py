@@ -9,6 +9,7 @@ from pika.spec import Basic
 from gemhooks import messages, topology
 from gemhooks.messages import Message
 from gemhooks.queues.rabbitmq import frames
+from gemhooks.queues.rabbitmq.arrivals import Arrival
 
 APP_ID = "gemhooks"
 LARGEST_TIMESTAMP = 2**63 - 1
@@ -60,7 +61,11 @@ def addressed(message: Message, exchange: str, queue: str, more: Headers | None 
     return Parcel(exchange, queue, message.body, True, message, more or {})  # noqa: FBT003
 
 
-def read(method: Basic.Deliver | Basic.GetOk, properties: BasicProperties, body: bytes) -> Message:
+def read(
+    method: Basic.Deliver | Basic.GetOk | Arrival,
+    properties: BasicProperties | Arrival,
+    body: bytes,
+) -> Message:
     return messages.from_headers(
         headers_of(properties),
         body,
@@ -71,7 +76,7 @@ def read(method: Basic.Deliver | Basic.GetOk, properties: BasicProperties, body:
     )
 
 
-def headers_of(properties: BasicProperties) -> dict[str, str | int]:
+def headers_of(properties: BasicProperties | Arrival) -> dict[str, str | int]:
     """Those we can read; other publishers and the broker itself send more kinds."""
     headers = properties.headers or {}
     return {name: value for name, value in headers.items() if isinstance(value, (str, int))}
@@ -83,7 +88,7 @@ def _read(value: object) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _type_from(method: Basic.Deliver | Basic.GetOk) -> str:
+def _type_from(method: Basic.Deliver | Basic.GetOk | Arrival) -> str:
     """Publishers other than we may leave the type out; on our topic exchange the key tells it."""
     return _read(method.routing_key) if method.exchange == topology.EVENTS else ""
 
