@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 
 from gemhooks.ledger.clock import Now
 from gemhooks.ledger.tables import DONE, NOBODY, RUNNING, handled
 from gemhooks.ledger.upsert import insert
 from gemhooks.messages import Claim, Claimed
+
+if TYPE_CHECKING:  # it is loaded where its database is used, and nowhere else
+    from sqlalchemy.dialects.postgresql import Insert
 
 Key = tuple[str, str]  # queue, key
 GRANTED = Claimed(Claim.GRANTED)
@@ -111,14 +113,14 @@ def _take_new(dialect: str) -> sa.Executable:
     return _over(new, untouched).returning(handled.c.queue, handled.c.key)
 
 
-def _insert(dialect: str, *, starts: Any) -> postgresql.Insert:
+def _insert(dialect: str, *, starts: Any) -> "Insert":
     lease = sa.bindparam("lease", type_=sa.Double)
     row = {"state": RUNNING, "lease_until": Now() + lease, "first_at": Now(), "starts": starts}
     named: dict[str, Any] = {name: sa.bindparam(name) for name in ("queue", "key", "owner")}
     return insert(dialect, handled).values(**row, **named)
 
 
-def _over(new: postgresql.Insert, where: sa.ColumnElement[bool], **more: Any) -> postgresql.Insert:
+def _over(new: "Insert", where: sa.ColumnElement[bool], **more: Any) -> "Insert":
     taken = {"owner": new.excluded.owner, "lease_until": new.excluded.lease_until, **more}
     return new.on_conflict_do_update(index_elements=["queue", "key"], set_=taken, where=where)
 
