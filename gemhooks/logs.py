@@ -41,6 +41,8 @@ _LINE_MARKS = (
     *(b"password", b"secret", b"api_key", b"x-goog-api-key", b"key=", b"sig=", b"token="),
     b"signature=",
 )
+# A piece of each of them: a line is searched for these in a third of the time.
+_PIECES = re.compile(rb"=|//|za|key|basic|bearer|whsec|word|cret")
 _SECRET_NAMES = frozenset({"authorization", "password", "secret", "api_key"})
 
 # What others said must not drive a terminal: no control characters but tab and new line.
@@ -140,9 +142,8 @@ def render_json(logger: Any, method: str, event: EventDict) -> bytes:
     """One line, searched as a whole: value by value would cost ten times as much."""
     line = _dumps(event)
     lowered = line.lower()
-    for mark in _LINE_MARKS:  # any() would take five times as long
-        if mark in lowered:
-            return _dumps(redact_values(logger, method, event))
+    if _PIECES.search(lowered) and any(mark in lowered for mark in _LINE_MARKS):
+        return _dumps(redact_values(logger, method, event))
     return line
 
 

@@ -59,6 +59,30 @@ def test_a_secret_in_a_url_or_a_header_is_hidden_in_both_renderings(text: str) -
     assert b"hunter2" not in logs.render_json(None, "info", {"exception": text})
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("said", "whsec_hunter2"),
+        ("said", "AIzahunter2hunter2"),
+        ("said", "Authorization=hunter2"),
+        ("said", "authorization: hunter2"),
+        ("said", "BEARER hunter2hunter2"),
+        ("said", "Basic hunter2hunter2"),
+        ("said", "x-goog-api-key: hunter2"),
+        ("said", "a?sig=hunter2"),
+        ("said", "a?token=hunter2"),
+        ("said", "a?signature=hunter2"),
+        ("said", "amqp://a:hunter2@b"),
+        ("Password", "hunter2"),
+        ("secret", "hunter2"),
+        ("api_key", "hunter2"),
+        ("authorization", "hunter2"),
+    ],
+)
+def test_each_kind_of_secret_is_found_in_a_line_that_holds_no_other(name: str, value: str) -> None:
+    assert b"hunter2" not in logs.render_json(None, "info", {name: value})
+
+
 def test_what_others_said_does_not_drive_the_terminal() -> None:
     script = (
         "import structlog; from gemhooks import logs; logs.configure('console');"
