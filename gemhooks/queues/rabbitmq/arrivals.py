@@ -1,4 +1,4 @@
-"""A delivery out of its bytes: what pika would read in them, in a third of the time or less.
+"""A delivery out of its bytes: what pika would read in them, in a third to two thirds of the time.
 
 A test compares it with pika's own.
 """
