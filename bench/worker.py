@@ -112,6 +112,7 @@ def main() -> None:
             place = Place(amqp_url, postgres_url, folder)
             runs = measure(place, options)
             delays = latencies(place, options.latency_seconds)
+            idle_memory(place)  # the first start may have to compile, which takes memory
             idle = idle_memory(place)
     finally:
         shutil.rmtree(folder)
