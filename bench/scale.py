@@ -5,23 +5,17 @@ Prints the table of docs/scale.md; ``--write`` puts it there.
 
 import argparse
 import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from statistics import median
 
 from bench import pipelined, receiver, worker
 from bench.processes import ROOT, environment, ours
 from gemhooks import logs
 from tests.services.install import ensure
-from tests.services.postgresql import PostgresServer
-from tests.services.rabbitmq import RabbitNode
 
 PAGE = ROOT / "docs/scale.md"
 BEGIN, END = "<!-- make bench-scale -->\n", "<!-- end -->\n"
@@ -59,25 +53,10 @@ def _options() -> argparse.Namespace:
 def measured(options: argparse.Namespace) -> Iterator[Line]:
     """Each part in turn; nothing runs beside it but what it needs."""
     ensure("wrk")
-    with placed() as place:
+    with worker.placed() as place:
         yield from receivers(place, options)
         yield from workers(place, options)
         yield from ledgers(place, options)
-
-
-@contextmanager
-def placed() -> Iterator[worker.Place]:
-    folder = Path(tempfile.mkdtemp(prefix="gemhooks-bench-"))
-    try:
-        with (
-            RabbitNode() as broker,
-            broker.vhost() as amqp_url,
-            PostgresServer() as server,
-            server.database() as postgres_url,
-        ):
-            yield worker.Place(amqp_url, postgres_url, folder)
-    finally:
-        shutil.rmtree(folder)
 
 
 def receivers(place: worker.Place, options: argparse.Namespace) -> Iterator[Line]:

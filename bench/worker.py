@@ -99,8 +99,8 @@ def dramatiq() -> list[str]:
     return peer("dramatiq", "--processes", "1", "--threads", "1", "bench.peers.dramatiq_worker")
 
 
-def main() -> None:
-    options = _options()
+@contextmanager
+def placed() -> Iterator[Place]:
     folder = Path(tempfile.mkdtemp(prefix="gemhooks-bench-"))
     try:
         with (
@@ -109,13 +109,18 @@ def main() -> None:
             PostgresServer() as server,
             server.database() as postgres_url,
         ):
-            place = Place(amqp_url, postgres_url, folder)
-            runs = measure(place, options)
-            delays = latencies(place, options.latency_seconds)
-            idle_memory(place)  # the first start may have to compile, which takes memory
-            idle = idle_memory(place)
+            yield Place(amqp_url, postgres_url, folder)
     finally:
         shutil.rmtree(folder)
+
+
+def main() -> None:
+    options = _options()
+    with placed() as place:
+        runs = measure(place, options)
+        delays = latencies(place, options.latency_seconds)
+        idle_memory(place)  # the first start may have to compile, which takes memory
+        idle = idle_memory(place)
     report(runs, delays, idle)
 
 

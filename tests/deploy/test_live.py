@@ -2,7 +2,6 @@
 
 import os
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from tests.deploy.stack import ShippedNode, Stack, filled, running
 from tests.deploy.test_metrics import BOARDS, panels, rules
 from tests.services.postgresql import Database
-from tests.services.waiting import eventually
+from tests.services.waiting import comes_true, eventually
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0  # seconds
@@ -70,11 +69,9 @@ def test_everything_is_scraped(stack: Stack) -> None:
 
 
 def test_every_query_of_every_panel_returns_data(stack: Stack) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while (empty := without_data(stack)) and time.monotonic() < deadline:
-        time.sleep(1)  # a scrape that came late leaves a rate without its second point
+    comes_true(lambda: not without_data(stack), PATIENCE)  # a late scrape leaves a rate one point
 
-    assert empty == []
+    assert without_data(stack) == []
 
 
 def without_data(stack: Stack) -> list[str]:

@@ -22,29 +22,26 @@ class Slow:
         assert self.leave.wait(30)
 
 
-def test_what_comes_meanwhile_goes_together_in_order() -> None:
+def gathered_behind_one(more: int) -> list[list[int]]:
+    """The lists that are made of 0 and *more* numbers that come while it is being worked on."""
     work = Slow()
     subject = Gathering(work, name="test")
     subject.put(0)
     assert work.entered.wait(30)
-    for number in range(1, 6):
+    for number in range(1, more + 1):
         subject.put(number)
     work.leave.set()
     assert subject.close(30)
-    assert work.seen == [[0], [1, 2, 3, 4, 5]]
+    return work.seen
+
+
+def test_what_comes_meanwhile_goes_together_in_order() -> None:
+    assert gathered_behind_one(5) == [[0], [1, 2, 3, 4, 5]]
 
 
 def test_a_list_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathering, "MOST_AT_ONCE", 3)
-    work = Slow()
-    subject = Gathering(work, name="test")
-    subject.put(0)
-    assert work.entered.wait(30)
-    for number in range(1, 6):
-        subject.put(number)
-    work.leave.set()
-    assert subject.close(30)
-    assert work.seen == [[0], [1, 2, 3], [4, 5]]
+    assert gathered_behind_one(5) == [[0], [1, 2, 3], [4, 5]]
 
 
 def test_work_that_fails_does_not_end_the_thread() -> None:

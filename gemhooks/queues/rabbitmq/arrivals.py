@@ -9,16 +9,32 @@ from typing import Any, NamedTuple
 
 from pika import data as pikas
 
-METHOD, HEADER, BODY = 1, 2, 3  # kinds of frames
+from gemhooks.queues.rabbitmq.layout import (
+    APP_ID,
+    BASIC,
+    BODY,
+    CLUSTER_ID,
+    CONTENT_ENCODING,
+    CONTENT_TYPE,
+    CORRELATION_ID,
+    DELIVERY_MODE,
+    END,
+    EXPIRATION,
+    FIXED,
+    HEAD,
+    HEADER,
+    HEADERS,
+    MESSAGE_ID,
+    METHOD,
+    OVERHEAD,
+    PRIORITY,
+    REPLY_TO,
+    TIMESTAMP,
+    TYPE,
+    USER_ID,
+)
+
 DELIVER = bytes.fromhex("003c003c")  # class 60, method 60
-BASIC = 60
-END = 0xCE
-HEAD, OVERHEAD = 7, 8  # bytes of a frame before its payload, and around it
-# Properties by their flags, in the order of their values.
-CONTENT_TYPE, CONTENT_ENCODING, HEADERS = 1 << 15, 1 << 14, 1 << 13
-DELIVERY_MODE, PRIORITY = 1 << 12, 1 << 11
-CORRELATION_ID, REPLY_TO, EXPIRATION, MESSAGE_ID = 1 << 10, 1 << 9, 1 << 8, 1 << 7
-TIMESTAMP, TYPE, USER_ID, APP_ID, CLUSTER_ID = 1 << 6, 1 << 5, 1 << 4, 1 << 3, 1 << 2
 RARE = CONTENT_ENCODING | PRIORITY | REPLY_TO | EXPIRATION | USER_ID | CLUSTER_ID | 0b11
 
 head = Struct(">BHI").unpack_from
@@ -111,7 +127,7 @@ def _properties(
     if flags & RARE:
         raise NotOurs
     kind = message_id = name = timestamp = headers = None
-    at = 14  # behind class, weight, size and flags
+    at = FIXED
     if flags & CONTENT_TYPE:
         kind, at = _named(header, at)
     if flags & HEADERS:

@@ -10,18 +10,31 @@ from typing import NamedTuple
 
 from pika.exceptions import ShortStringTooLong
 
+from gemhooks.queues.rabbitmq.layout import (
+    APP_ID,
+    BASIC,
+    BODY,
+    CONTENT_TYPE,
+    CORRELATION_ID,
+    DELIVERY_MODE,
+    END,
+    FIXED,
+    HEADER,
+    HEADERS,
+    MESSAGE_ID,
+    METHOD,
+    OVERHEAD,
+    TIMESTAMP,
+    TYPE,
+)
+
 LONGEST_SHORT = 255  # bytes
 # All headers travel in one frame, and one over the broker's limit (128 KiB, 4 at least) closes the
 # whole connection.
 LONGEST_HEADER = 4096  # characters
 PUBLISH = bytes.fromhex("003c00280000")  # class 60, method 40, and a field that means nothing
-END = b"\xce"
-OVERHEAD = 8  # bytes of a frame beside its payload
-FIXED = 14  # bytes of a header frame's payload beside the properties
+LAST = bytes((END,))
 PERSISTENT = b"\x02"
-# Whether they are there, in the order of their flags, which is that of their values.
-CONTENT_TYPE, HEADERS, DELIVERY_MODE = 1 << 15, 1 << 13, 1 << 12
-CORRELATION_ID, MESSAGE_ID, TIMESTAMP, TYPE, APP_ID = 1 << 10, 1 << 7, 1 << 6, 1 << 5, 1 << 3
 
 _frame = Struct(">BHI").pack
 _header = Struct(">BHIHHQH").pack
@@ -71,13 +84,13 @@ def publish(
     """
     method = _method(channel, *address)
     flags, values = _fitting(properties, longest - OVERHEAD - FIXED)
-    header = _header(2, channel, FIXED + len(values), 60, 0, len(body), flags)
+    header = _header(HEADER, channel, FIXED + len(values), BASIC, 0, len(body), flags)
     if len(body) + OVERHEAD <= longest:
         parts = _body(channel, body) if body else b""
     else:
         step = longest - OVERHEAD
         parts = b"".join(_body(channel, body[at : at + step]) for at in range(0, len(body), step))
-    return b"".join((method, header, values, END, parts))
+    return b"".join((method, header, values, LAST, parts))
 
 
 def _fitting(properties: Properties, room: int) -> tuple[int, bytes]:
@@ -93,11 +106,11 @@ def _fitting(properties: Properties, room: int) -> tuple[int, bytes]:
 @lru_cache(maxsize=512)
 def _method(channel: int, exchange: str, routing_key: str, mandatory: bool) -> bytes:  # noqa: FBT001 - of its address
     payload = PUBLISH + _short(exchange) + _short(routing_key) + bytes([mandatory])
-    return _frame(1, channel, len(payload)) + payload + END
+    return _frame(METHOD, channel, len(payload)) + payload + LAST
 
 
 def _body(channel: int, part: bytes) -> bytes:
-    return b"".join((_frame(3, channel, len(part)), part, END))
+    return b"".join((_frame(BODY, channel, len(part)), part, LAST))
 
 
 def table(headers: Mapping[str, str | int], longest: int = LONGEST_HEADER) -> bytes:

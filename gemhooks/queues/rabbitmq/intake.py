@@ -4,7 +4,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from gemhooks.queues.rabbitmq import arrivals
-from gemhooks.queues.rabbitmq.arrivals import HEAD, METHOD, OVERHEAD, Arrival, Partial
+from gemhooks.queues.rabbitmq.arrivals import Arrival, Partial
+from gemhooks.queues.rabbitmq.layout import HEAD, METHOD, OVERHEAD
 
 KINDS = (1, 2, 3, 8)  # of frames; anything else is pika's to judge
 PIECE = 8192  # bytes given to pika at once: of what it has, it copies the rest after each frame
