@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 ENOUGH = 8 << 20  # bytes that are worth a flush
@@ -29,13 +28,10 @@ class Flusher:
         is_busy = self._under_way is not None and not self._under_way.done()
         if self._unflushed >= ENOUGH and not is_busy:
             self._unflushed = 0
-            self._under_way = self._thread.submit(self._flush)
+            # Nobody asks for its result: see above.
+            self._under_way = self._thread.submit(self._sync, self._descriptor)
 
     def close(self) -> None:
         """Return once nothing of it is under way."""
         self._thread.shutdown()
         os.close(self._descriptor)
-
-    def _flush(self) -> None:
-        with suppress(OSError):
-            self._sync(self._descriptor)

@@ -1,5 +1,6 @@
 """What goes past pika is what pika would read, and it gets all the rest."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -16,7 +17,7 @@ from pika.channel import ContentFrameAssembler
 
 from gemhooks import messages
 from gemhooks.messages import Message
-from gemhooks.queues.rabbitmq import arrivals, decoding
+from gemhooks.queues.rabbitmq import arrivals, decoding, rpc
 from gemhooks.queues.rabbitmq.arrivals import Arrival
 from gemhooks.queues.rabbitmq.intake import Intake
 
@@ -259,3 +260,30 @@ def test_what_is_no_frame_is_passed_on_at_once() -> None:
         intake.feed(piece)
 
     assert b"".join(passed) == b"AMQP\0\0\x09\x01"
+
+
+def test_what_goes_past_pika_proves_to_it_that_the_broker_lives(amqp_url: str) -> None:
+    """Else its heartbeat checker ends a connection on which only deliveries come."""
+    arrived, received = asyncio.run(delivered(amqp_url, [b"x" * 50_000] * 5))
+
+    assert arrived == 5
+    assert received > 5 * 50_000
+
+
+async def delivered(url: str, bodies: list[bytes]) -> tuple[int, int]:
+    """How many deliveries went past pika, and how many bytes it holds for received."""
+    connection = await rpc.connect(pika.URLParameters(url), timeout=30, on_close=lambda _: None)
+    channel = await rpc.open_channel(connection)
+    await rpc.ask(
+        channel, lambda done: channel.queue_declare("heard", exclusive=True, callback=done)
+    )
+    taken: asyncio.Queue[Arrival] = asyncio.Queue()
+    tag = channel.basic_consume("heard", lambda *_: None)
+    connection.divert(channel.channel_number, tag, taken.put_nowait)
+    for body in bodies:
+        channel.basic_publish("", "heard", body)
+    async with asyncio.timeout(30):
+        arrived = [await taken.get() for _ in bodies]
+    received = connection.bytes_received
+    connection.close()
+    return len(arrived), received
