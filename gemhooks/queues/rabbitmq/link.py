@@ -45,7 +45,10 @@ class Link:
             try:
                 await self._live()
             except Exception as error:  # whatever it is: for ever means for ever
-                _log.warning("broker_unreachable", purpose=self._purpose, reason=self._why(error))
+                level = logging.DEBUG if self._closing else logging.WARNING
+                _log.log(
+                    level, "broker_unreachable", purpose=self._purpose, reason=self._why(error)
+                )
             if asyncio.get_running_loop().time() - began > LONGEST_PAUSE:
                 pause = FIRST_PAUSE  # it held: this is a new outage
             if not self._closing:
@@ -71,17 +74,26 @@ class Link:
         )
         self.connection = connection
         try:
-            async with asyncio.timeout(SET_UP):
-                await self._set_up(connection)
+            await self._prepare(connection, lost)
             self._announce(connection)
             reason = await lost
         finally:
             self.ready.clear()
             self.connection = None
-            if connection.is_open:
-                connection.close()
+            await connection.end()
         level = logging.INFO if self._closing else logging.WARNING
         _log.log(level, "broker_lost", purpose=self._purpose, reason=str(reason))
+
+    async def _prepare(self, connection: Connection, lost: asyncio.Future[BaseException]) -> None:
+        """Set it up, for as long as it lives."""
+        preparing = asyncio.ensure_future(self._set_up(connection))
+        try:
+            await asyncio.wait({preparing, lost}, timeout=SET_UP, return_when="FIRST_COMPLETED")
+            if not preparing.done():
+                raise lost.result() if lost.done() else TimeoutError
+            preparing.result()
+        finally:
+            preparing.cancel()
 
     def _announce(self, connection: Connection) -> None:
         if connection.is_open:

@@ -28,8 +28,8 @@ async def connect(parameters: Parameters, *, timeout: float, on_close: Closed) -
     try:
         return await asyncio.wait_for(opened, timeout)
     finally:
-        if not connection.is_open and not connection.is_closed and not connection.is_closing:
-            connection.close()
+        if not connection.is_open:
+            await connection.end()
 
 
 async def open_channel(connection: AsyncioConnection) -> Channel:
@@ -43,8 +43,11 @@ async def ask(channel: Channel, call: Callable[[Callable[[Any], None]], object])
     """Start *call* and wait for its answer, or raise what closed the channel meanwhile."""
     answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     channel.add_on_close_callback(lambda _, reason: _fail(answered, reason))
-    call(lambda answer: _resolve(answered, answer))
-    return await answered
+    try:
+        call(lambda answer: _resolve(answered, answer))
+        return await answered
+    finally:
+        answered.cancel()  # nobody waits for it any more
 
 
 async def look_at(connection: AsyncioConnection, queue: str) -> tuple[int, int]:

@@ -51,6 +51,13 @@ class Connection(AsyncioConnection):
         if self._services.stream:
             self._services.stream.write(frames)
 
+    async def end(self) -> None:
+        """Close its socket, whatever pika is doing; before the loop stops, for it is the loop's."""
+        await self._services.end()
+        # Only now: in the middle of a handshake pika's own close() fails an assertion of its own.
+        if not self.is_closed and not self.is_closing:
+            self.close()
+
     def divert(self, channel: int, consumer_tag: str, take: Take) -> None:
         """Give *take* the consumer's deliveries, those that we can read, in place of pika."""
         self._takers[channel] = arrivals.start(consumer_tag), take
@@ -76,7 +83,7 @@ class Stream(nbio.AbstractStreamTransport, asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._protocol: Any = None
         self._error: BaseException | None = None
-        self.is_lost = False
+        self.lost = asyncio.Event()
 
     def begin(self, protocol: nbio.AbstractStreamProtocol) -> None:
         """Introduce us to pika; until it writes its first bytes, RabbitMQ says nothing."""
@@ -105,6 +112,12 @@ class Stream(nbio.AbstractStreamTransport, asyncio.Protocol):
         if self._transport:
             self._transport.abort()
 
+    async def end(self) -> None:
+        self._error = self._error or ConnectionAbortedError()  # pika wants a reason
+        self.abort()
+        if self._transport:
+            await self.lost.wait()
+
     def get_protocol(self) -> nbio.AbstractStreamProtocol:
         protocol: nbio.AbstractStreamProtocol = self._protocol
         return protocol
@@ -132,7 +145,7 @@ class Stream(nbio.AbstractStreamTransport, asyncio.Protocol):
         return bool(self._protocol and self._protocol.eof_received())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.is_lost = True
+        self.lost.set()
         self._clear()
         if self._protocol:
             self._protocol.connection_lost(self._error or exc)
@@ -144,7 +157,19 @@ class Services(nbio.AbstractIOServices):
     def __init__(self, loop: asyncio.AbstractEventLoop, intake: Opened) -> None:
         self._loop = loop
         self._intake = intake
+        self._works: set[_Work] = set()
         self.stream: Stream | None = None
+
+    async def end(self) -> None:
+        """Cancel what runs, and close the socket that there may be by now."""
+        await asyncio.gather(*(work.end() for work in self._works))
+        if self.stream:
+            await self.stream.end()
+
+    def _begin(self, work: Coroutine[Any, Any, Any], on_done: Done) -> "_Work":
+        begun = _Work(self._loop, work, on_done)
+        self._works.add(begun)
+        return begun
 
     def get_native_ioloop(self) -> asyncio.AbstractEventLoop:
         return self._loop
@@ -173,12 +198,12 @@ class Services(nbio.AbstractIOServices):
         asked = self._loop.getaddrinfo(
             host, port, family=family, type=socktype, proto=proto, flags=flags
         )
-        return _Work(self._loop, asked, on_done)
+        return self._begin(asked, on_done)
 
     def connect_socket(
         self, sock: socket.socket, resolved_addr: Any, on_done: Done
     ) -> nbio.AbstractIOReference:
-        return _Work(self._loop, self._loop.sock_connect(sock, resolved_addr), on_done)
+        return self._begin(self._loop.sock_connect(sock, resolved_addr), on_done)
 
     def create_streaming_connection(
         self,
@@ -189,19 +214,19 @@ class Services(nbio.AbstractIOServices):
         server_hostname: str | None = None,
     ) -> nbio.AbstractIOReference:
         def begun(result: Any) -> None:
-            if isinstance(result, BaseException) or result.is_lost:
+            if isinstance(result, BaseException) or result.lost.is_set():
                 on_done(result if isinstance(result, BaseException) else ConnectionResetError())
                 return
-            self.stream, protocol = result, protocol_factory()
+            protocol = protocol_factory()
             result.begin(protocol)
             on_done((result, protocol))
 
-        return _Work(self._loop, self._connect(sock, ssl_context, server_hostname), begun)
+        return self._begin(self._connect(sock, ssl_context, server_hostname), begun)
 
     async def _connect(
         self, sock: socket.socket, context: ssl.SSLContext | None, name: str | None
     ) -> Stream:
-        stream = Stream(self._loop, self._intake)
+        self.stream = stream = Stream(self._loop, self._intake)
         server_hostname = (name or "") if context else None
         try:
             await self._loop.create_connection(
@@ -229,3 +254,7 @@ class _Work(nbio.AbstractIOReference):
 
     def cancel(self) -> bool:
         return self._task.cancel()
+
+    async def end(self) -> None:
+        self._task.cancel()
+        await asyncio.wait({self._task})
