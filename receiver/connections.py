@@ -292,8 +292,12 @@ class Connection(asyncio.Protocol):
             if not request.is_started and not self._is_full:
                 request.is_started = True
                 self._all.adapter.start(request, self)
-        elif self._incoming and self._incoming.expects and not self._incoming.size:
-            self._incoming.expects = False
+        elif self._incoming and not self._is_last:
+            self._go_on(self._incoming)
+
+    def _go_on(self, request: Incoming) -> None:
+        if request.expects and not request.size:
+            request.expects = False
             self._transport.write(GO_ON)
 
     def answer(self, request: Incoming, found: Answer | Found) -> None:

@@ -1,11 +1,13 @@
 """Finding the programs of a service, and installing them where that can be done unasked."""
 
 import contextlib
+import fcntl
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from pathlib import Path
 from tests.services.errors import MissingServiceError, ServiceError
 
 POLICY = Path("/usr/sbin/policy-rc.d")
+LOCK = Path(tempfile.gettempdir()) / "gemhooks-tests-install.lock"
 _START_NOTHING = "#!/bin/sh\n# Written by gemhooks' tests: start no service.\nexit 101\n"
 
 
@@ -81,8 +84,8 @@ def ensure(name: str) -> Path:
     """Return the folder with the programs of a service, installed first if need be."""
     program = PROGRAMS[name]
     if (found := find(program)) is None and _may_install():
-        _install(program)
-        found = find(program)
+        with one_at_a_time():
+            found = find(program) or _install(program)
     if found is None:
         raise MissingServiceError(
             f"{program.title} is not installed, and the tests run on a real one: install "
@@ -110,7 +113,7 @@ def _may_install() -> bool:
     return allowed and os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 
-def _install(program: Program) -> None:
+def _install(program: Program) -> Path | None:
     sys.stderr.write(f"Installing {program.package} with apt-get, without starting it ...\n")
     with no_service_starts():
         try:
@@ -118,6 +121,15 @@ def _install(program: Program) -> None:
         except ServiceError:
             _apt("update")  # no package lists yet, or old ones
             _apt("install", "--no-install-recommends", program.package)
+    return find(program)
+
+
+@contextlib.contextmanager
+def one_at_a_time(lock: Path = LOCK) -> Iterator[None]:
+    """Wait for the other processes of this run: all of them see what is missing, one installs it."""
+    with lock.open("w", encoding="utf-8") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
 
 
 def _apt(*arguments: str) -> None:

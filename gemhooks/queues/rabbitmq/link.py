@@ -6,6 +6,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 import pika
 import structlog
@@ -45,10 +46,7 @@ class Link:
             try:
                 await self._live()
             except Exception as error:  # whatever it is: for ever means for ever
-                level = logging.DEBUG if self._closing else logging.WARNING
-                _log.log(
-                    level, "broker_unreachable", purpose=self._purpose, reason=self._why(error)
-                )
+                self._tell("broker_unreachable", self._why(error), closing=logging.DEBUG)
             if asyncio.get_running_loop().time() - began > LONGEST_PAUSE:
                 pause = FIRST_PAUSE  # it held: this is a new outage
             if not self._closing:
@@ -66,6 +64,11 @@ class Link:
     def _why(self, error: BaseException) -> str:
         return str(parameters.explain(self._parameters, error))
 
+    def _tell(self, event: str, reason: str, *, closing: int) -> None:
+        """A warning, unless it was to be expected since we are *closing*."""
+        level = closing if self._closing else logging.WARNING
+        _log.log(level, event, purpose=self._purpose, reason=reason)
+
     async def _live(self) -> None:
         """From connecting to losing the connection; raises when there was none."""
         lost: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
@@ -81,14 +84,14 @@ class Link:
             self.ready.clear()
             self.connection = None
             await connection.end()
-        level = logging.INFO if self._closing else logging.WARNING
-        _log.log(level, "broker_lost", purpose=self._purpose, reason=str(reason))
+        self._tell("broker_lost", str(reason), closing=logging.INFO)
 
     async def _prepare(self, connection: Connection, lost: asyncio.Future[BaseException]) -> None:
         """Set it up, for as long as it lives."""
         preparing = asyncio.ensure_future(self._set_up(connection))
+        either: set[asyncio.Future[Any]] = {preparing, lost}
         try:
-            await asyncio.wait({preparing, lost}, timeout=SET_UP, return_when="FIRST_COMPLETED")
+            await asyncio.wait(either, timeout=SET_UP, return_when=asyncio.FIRST_COMPLETED)
             if not preparing.done():
                 raise lost.result() if lost.done() else TimeoutError
             preparing.result()
