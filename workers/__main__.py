@@ -20,6 +20,8 @@ from workers.wiring import built_in_consumers
 def build(parts: service.Parts) -> Consumers:
     settings = parts.settings
     gemini = Gemini.from_settings(settings, asked=GeminiMetrics(parts.registry).asked)
+    if settings.preload:
+        gemini.preload()
     results = ResultsStore(settings.results_url, spool=settings.spool)
     metrics = ResultMetrics(parts.registry)
     return built_in_consumers(

@@ -149,6 +149,7 @@ def environment(this: Demo) -> dict[str, str]:
         "GEMINI_WEBHOOK_SECRET": this.secret,
         "GEMHOOKS_HOST": "127.0.0.1",
         "GEMHOOKS_PORT": str(this.port),
+        "GEMHOOKS_PRELOAD": "1",  # who watches need not wait for what only a first event does
         "GEMHOOKS_GRACE": "35s",  # longer than the functions may take
         "GEMHOOKS_LOG_FORMAT": "json",
         "GEMHOOKS_LOG_LEVEL": "info",

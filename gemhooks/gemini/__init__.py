@@ -3,6 +3,7 @@
 The client takes a second to import and is therefore built at the first call.
 """
 
+from threading import Thread
 from typing import Self
 
 from gemhooks.gemini.client import Connection, official_client
@@ -56,6 +57,10 @@ class Gemini:
             hosts=settings.fetch_hosts,
             asked=asked,
         )
+
+    def preload(self) -> None:
+        """Load Google's client now, in the background, so that no first call waits for it."""
+        Thread(target=self._connection.prepare, name="gemini-preload", daemon=True).start()
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""

@@ -1,6 +1,7 @@
 """The connection to Gemini: Google's own client, built at the first call, bounded and sent once."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from threading import Lock
 from typing import Any
@@ -64,6 +65,11 @@ class Connection:
                 raise
             raise known from None
         return answer
+
+    def prepare(self) -> None:
+        """Build the client, if that can be done; else the first call will tell why not."""
+        with suppress(Exception):
+            self._client()
 
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""

@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 
 import urllib3
 
@@ -33,7 +34,9 @@ class Load(threading.Thread):
         self.nonsense: set[str] = set()  # webhook-ids
 
     def run(self) -> None:
-        while not self._over.wait(self._chance.expovariate(self._rate)):
+        due = time.monotonic()  # by its own clock: a slow answer makes it late, not slower
+        while not self._over.wait(max(0.0, due - time.monotonic())):
+            due += self._chance.expovariate(self._rate)
             (kind,) = self._chance.choices(KINDS, WEIGHTS)
             if kind == "nonsense":
                 self._send_nonsense()

@@ -16,24 +16,27 @@ NEVER = (
 )
 WORKERS, CONSUMER = ("workers",), ("gemhooks", "consume", "handlers:slow")
 SQLITE, POSTGRESQL = "sqlalchemy.dialects.sqlite", "sqlalchemy.dialects.postgresql"
+HERE = Path(__file__).parent
 
 
 def imported(program: tuple[str, ...], env: dict[str, str], folder: Path) -> set[str]:
     """All modules that *program* has imported from its start until it is ready, and to its end."""
     port, log = free_port(), folder / "log"
-    here = Path(__file__).parent
-    given = {
+    with process(*program, log=log, env={**given(port, folder), **env}, cwd=HERE) as worker:
+        eventually(is_ready(port), why=f"it is ready: {log}")
+        worker.terminate()
+        assert worker.wait(30) == 0
+    return told_by(log)
+
+
+def given(port: int, folder: Path) -> dict[str, str]:
+    return {
         "GEMHOOKS_ADMIN_PORT": str(port),
         "GEMHOOKS_RESULTS_URL": str(folder / "results"),
         "GEMINI_API_KEY": "not-a-real-key",
         "NOTES": str(folder / "notes"),
         "PYTHONPROFILEIMPORTTIME": "1",
     }
-    with process(*program, log=log, env={**given, **env}, cwd=here) as worker:
-        eventually(is_ready(port), why=f"it is ready: {log}")
-        worker.terminate()
-        assert worker.wait(30) == 0
-    return told_by(log)
 
 
 def told_by(log: Path) -> set[str]:
@@ -71,6 +74,19 @@ def test_an_idle_worker_on_postgresql_has_loaded_nothing_that_it_has_not_needed(
 
     assert "gemhooks.service" in modules
     assert below((*NEVER, SQLITE, "sqlite3"), modules) == []
+
+
+def test_a_worker_that_is_told_to_loads_googles_client_before_its_first_event(
+    tmp_path: Path,
+) -> None:
+    log, port = tmp_path / "log", free_port()
+    urls = {
+        "GEMHOOKS_BROKER_URL": f"sqlite:///{tmp_path}/queue.db",
+        "GEMHOOKS_DATABASE_URL": f"sqlite:///{tmp_path}/ledger.db",
+        "GEMHOOKS_PRELOAD": "1",
+    }
+    with process("workers", log=log, env={**given(port, tmp_path), **urls}, cwd=HERE):
+        eventually(lambda: "google.genai.client" in told_by(log), why=f"it is loaded: {log}")
 
 
 def test_a_command_does_not_import_the_others(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def _install(program: Program) -> Path | None:
 
 @contextlib.contextmanager
 def one_at_a_time(lock: Path = LOCK) -> Iterator[None]:
-    """Wait for the other processes of this run: all of them see what is missing, one installs it."""
+    """Wait for the other processes of this run: all see what is missing, one installs it."""
     with lock.open("w", encoding="utf-8") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         yield
