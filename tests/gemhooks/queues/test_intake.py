@@ -285,5 +285,5 @@ async def delivered(url: str, bodies: list[bytes]) -> tuple[int, int]:
     async with asyncio.timeout(30):
         arrived = [await taken.get() for _ in bodies]
     received = connection.bytes_received
-    connection.close()
+    await connection.end()
     return len(arrived), received
