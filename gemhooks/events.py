@@ -50,8 +50,11 @@ def _text(value: Any) -> str | None:
 
 def _id_in(data: dict[str, Any]) -> Any:
     """The first of its names that holds a text."""
-    names = (data.get(name) for name in ("id", "name", "interaction_id"))
-    return next((each for each in names if each and isinstance(each, str)), data.get("id"))
+    for name in ("id", "name", "interaction_id"):
+        found = data.get(name)
+        if found and isinstance(found, str):
+            return found
+    return data.get("id")
 
 
 Code = Annotated[int | str | None, BeforeValidator(_plain)]
@@ -120,7 +123,7 @@ class Event(BaseModel, frozen=True, extra="allow"):
         if not isinstance(data, dict):
             return given
         nested = data.get("interaction")
-        data = {**(nested if isinstance(nested, dict) else {}), **data}
+        data = {**nested, **data} if isinstance(nested, dict) else data.copy()
         metadata = data.get("user_metadata", given.get("user_metadata"))
         data["user_metadata"] = metadata if isinstance(metadata, dict) else {}
         data["id"] = _id_in(data)

@@ -2,12 +2,14 @@
 
 import codecs
 import json
-import re
 from typing import Any
 
 import orjson
 
-_LONG = re.compile(rb"[1-9][0-9]{18}")  # an integer beyond 64 bits has no fewer digits
+# An integer beyond 64 bits has no fewer digits. Two passes in C: a regular expression takes four
+# times as long, and more than the parser itself.
+_LONG = b"0" * 19
+_ALL_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
 
 Malformed = orjson.JSONDecodeError  # a ValueError; also for lone surrogates and endless nesting
 
@@ -20,7 +22,7 @@ def loads(text: bytes | str) -> Any:
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     raw = raw.removeprefix(codecs.BOM_UTF8)
     parsed = orjson.loads(raw)
-    return json.loads(raw) if _LONG.search(raw) else parsed
+    return json.loads(raw) if _LONG in raw.translate(_ALL_ZERO) else parsed
 
 
 def dumps(value: Any) -> bytes:

@@ -123,7 +123,7 @@ def headers_of(message: Message) -> dict[str, str | int]:
 
 
 def from_headers(
-    headers: Headers,
+    headers: Mapping[str, object],
     body: bytes,
     *,
     message_id: str,
@@ -153,12 +153,12 @@ def from_headers(
     )
 
 
-def _text(headers: Headers, name: str) -> str:
+def _text(headers: Mapping[str, object], name: str) -> str:
     value = headers.get(name, "")
     return value if isinstance(value, str) else ""
 
 
-def _number(headers: Headers, name: str) -> int:
+def _number(headers: Mapping[str, object], name: str) -> int:
     value = headers.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
         return 0

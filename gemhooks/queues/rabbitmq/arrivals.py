@@ -35,6 +35,9 @@ from gemhooks.queues.rabbitmq.layout import (
 )
 
 DELIVER = bytes.fromhex("003c003c")  # class 60, method 60
+OURS = b"gemhooks-"  # in our messages these come last, and alike in most
+NEVER = b"\0\0"
+SHORT = 256  # bytes
 RARE = CONTENT_ENCODING | PRIORITY | REPLY_TO | EXPIRATION | USER_ID | CLUSTER_ID | 0b11
 
 head = Struct(">BHI").unpack_from
@@ -150,10 +153,19 @@ def _properties(
 
 def _table(header: bytes, at: int) -> tuple[dict[Any, Any], int]:
     """Texts and integers by ourselves, a table with anything else by pika."""
+    end = at + 4 + _long(header, at)[0]
+    try:
+        return _entries(header, at + 4, end, OURS), end
+    except NotOurs:
+        return pikas.decode_table(header, at)
+
+
+def _entries(header: bytes, at: int, end: int, recurring: bytes) -> dict[Any, Any]:
+    """From a name that begins so on, they are looked up among those of other messages."""
     found: dict[Any, Any] = {}
-    begin, at = at, at + 4
-    end = at + _long(header, begin)[0]
     while at < end:
+        if header.startswith(recurring, at + 1) and end - at <= SHORT:
+            return found | _known(header[at:end])
         name, at = _named(header, at)
         match header[at]:
             case 0x53:  # S
@@ -164,8 +176,10 @@ def _table(header: bytes, at: int) -> tuple[dict[Any, Any], int]:
             case 0x6C:  # l
                 (found[name],), at = _large(header, at + 1), at + 9
             case _:
-                return pikas.decode_table(header, begin)
-    return found, at
+                raise NotOurs
+    if at != end:
+        raise NotOurs
+    return found
 
 
 def _short(encoded: bytes, at: int) -> tuple[Text, int]:
@@ -187,3 +201,8 @@ def _text(encoded: bytes) -> Text:
 
 
 _recurring = lru_cache(maxsize=512)(_text)
+
+
+@lru_cache(maxsize=512)
+def _known(entries: bytes) -> dict[Any, Any]:
+    return _entries(entries, 0, len(entries), NEVER)

@@ -1,6 +1,5 @@
 """A message as AMQP carries it: properties and headers, there and back."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pika import BasicProperties
@@ -14,7 +13,7 @@ from gemhooks.queues.rabbitmq.arrivals import Arrival
 APP_ID = "gemhooks"
 LARGEST_TIMESTAMP = 2**63 - 1
 
-Headers = Mapping[str, str | int]
+Headers = messages.Headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def read(
     body: bytes,
 ) -> Message:
     return messages.from_headers(
-        headers_of(properties),
+        properties.headers or {},
         body,
         message_id=_read(properties.message_id),
         message_type=_read(properties.type) or _type_from(method),
