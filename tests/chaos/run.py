@@ -23,7 +23,8 @@ from tests.services.waiting import eventually
 
 RETRIES = "1s 1s 1s 1s 5s 5s 5s 5s 5s 15s 15s 15s 15s 15s 60s 60s"  # outages dead-letter nothing
 LONGEST_STANDSTILL = 100.0  # seconds without progress after the last fault: it will not come
-LONGEST_GAP = 1.0  # seconds between two looks at the books
+GAP = 1.0  # seconds, at least, between two looks at the books
+GAPS = 10  # times as long as a look takes, since the simulator answers from the same process
 SILENCE = 2.0  # seconds without a delivery: longer than the simulator takes for anything
 
 
@@ -169,6 +170,7 @@ def drain(
     """Wait until nothing is under way any more, as long as there is progress; then count."""
     best, since = -1, time.monotonic()
     while True:
+        began = time.monotonic()
         found = count(simulator, amqp_url, database_url, folder, fleet)
         if is_settled(found) and is_quiet(simulator):
             return found
@@ -176,7 +178,7 @@ def drain(
             best, since = found.progress, time.monotonic()
         if time.monotonic() - since > LONGEST_STANDSTILL:
             return found
-        time.sleep(LONGEST_GAP)
+        time.sleep(max(GAP, GAPS * (time.monotonic() - began)))
 
 
 def is_settled(found: books.Books) -> bool:
