@@ -188,7 +188,7 @@ def test_bytes_may_come_one_by_one(data: bytes) -> None:
     assert by_us([bytes([each]) for each in data])[0] == by_pika(data)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(delivery(1), st.integers(0, 1 << 16), st.integers(1, 255))
 def test_a_spoilt_delivery_is_what_pika_makes_of_it(
     frames: list[bytes], place: int, change: int
@@ -222,6 +222,17 @@ def test_what_we_publish_goes_past_pika(body: bytes) -> None:
 
     assert len(seen) == 1
     assert read == 0
+    assert seen == by_pika(ours(body))
+
+
+@pytest.mark.parametrize("change", [1, 4, 255])
+def test_whatever_byte_of_ours_is_spoilt_pika_and_we_agree(change: int) -> None:
+    good = ours()
+    for place in range(len(good)):
+        spoilt = bytearray(good)
+        spoilt[place] ^= change
+
+        assert by_us([bytes(spoilt)])[0] == by_pika(bytes(spoilt)), place
 
 
 def test_a_consumer_whose_end_comes_first_gets_no_delivery_behind_it() -> None:
