@@ -39,9 +39,9 @@ demo: setup ## See it work: simulator, receiver, queue and workers on this machi
 up: setup ## Run receiver, workers and reconciler here, as the environment says (GEMHOOKS_BROKER_URL, GEMINI_API_KEY ...)
 	@$(BIN)/gemhooks up
 
-# A file's tests share its fixtures. Each process has services of its own, hence no more than four.
+# A file's tests share its fixtures. How many processes: tests/conftest.py.
 test: setup-dev ## Run the whole suite on real, private services (ARGS="-k rule" for a part, "-n 0" for one process)
-	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 generated: setup-dev ## Write anew what is made from code: dashboards, docs/reference
 	@$(BIN)/python -m deploy.grafana.generate

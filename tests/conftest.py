@@ -40,6 +40,12 @@ _OWN = {
 }  # needed even where others are given
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Two at least, for tests mostly wait; four at most, for each has services of its own."""
+    return min(4, max(2, os.cpu_count() or 2))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Fail the run before its first test if a service is missing: no test is ever skipped.
 
