@@ -16,6 +16,8 @@ from gemhooks import jsontext
 Json = dict[str, Any]
 
 RESPONSES = ("candidates", "embedding", "embeddings", "promptFeedback", "usageMetadata")
+LONG = 1024  # bytes; where a vector's row has more, it is not read as a whole
+VECTOR = b'"embedding"'
 UNSPECIFIED = "unspecified"
 # usageMetadata's fields by what the tokens were spent on.
 TOKENS = {
@@ -49,6 +51,11 @@ MALFORMED = Row(Outcome.MALFORMED)
 
 def read_row(line: bytes) -> Row:
     """Read one line of a result file, whatever is in it."""
+    if len(line) > LONG and VECTOR in line[:LONG]:
+        from gemhooks.batches import vectors  # noqa: PLC0415 - most workers never see one
+
+        if vector := vectors.read(line):
+            return row_of(vector)
     try:
         given = orjson.loads(line)
     except orjson.JSONDecodeError:

@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import orjson
@@ -9,6 +10,7 @@ from gemhooks.batches import Outcome, Row, Tally, read_row
 from gemhooks.batches import lines as lines_module
 from gemhooks.batches.keys import Keys
 from gemhooks.batches.lines import lines_of
+from gemhooks.batches.rows import row_of
 
 
 @pytest.mark.parametrize(
@@ -136,3 +138,48 @@ def test_keys_that_are_large_numbers_are_told_apart() -> None:
     lines = [b'{"key":%d,"response":{"candidates":[{}]}}' % (10**20 + each) for each in (0, 1)]
 
     assert [read_row(line).key for line in lines] == [str(10**20), str(10**20 + 1)]
+
+
+def vector_line(**more: Any) -> bytes:
+    values = [0.25, -1.5e-3, 7, *([0.125] * 300)]
+    answer = {"embedding": {"values": values}, "tokenCount": "12"}
+    return json.dumps({"key": "r\n1", "response": answer, **more}).encode()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"error": {"code": 3}},
+        {"error": None},
+        {"key": ""},
+        {"key": 2**70},
+        {"key": None, "metadata": {"key": "m"}},
+        {"response": {"embedding": {}, "text": "x" * 2000}},
+        {"response": {"embedding": None, "candidates": [1], "text": "x" * 2000}},
+        {"response": [{"embedding": "x" * 2000}]},
+        {"other": "é" * 2000},
+    ],
+)
+def test_a_row_with_a_vector_is_what_it_would_be_read_as_a_whole(more: dict[str, Any]) -> None:
+    line = vector_line(**more)
+
+    assert read_row(line) == row_of(json.loads(line))
+
+
+@pytest.mark.parametrize("change", [1, 4, 16, 128])
+def test_a_vectors_row_that_is_no_json_is_malformed_wherever_it_was_spoilt(change: int) -> None:
+    good = vector_line()
+    for place in range(len(good)):
+        spoilt = bytearray(good)
+        spoilt[place] ^= change
+
+        assert read_row(bytes(spoilt)) == whole(bytes(spoilt)), spoilt[place - 10 : place + 10]
+
+
+def whole(line: bytes) -> Row:
+    try:
+        given = json.loads(line)
+    except ValueError:
+        return Row(Outcome.MALFORMED)
+    return row_of(given) if isinstance(given, dict) else Row(Outcome.MALFORMED)
