@@ -423,6 +423,7 @@ PRINTABLE = [chr(n) for n in (*range(0x3000), 0x1F600) if chr(n).isprintable()]
 ids = st.text(st.sampled_from(PRINTABLE), min_size=1, max_size=60).filter(
     lambda text: not any(part.isdecimal() for part in text.split(".")[1:])
 )
+UNCHECKED: Any = {"verify_exp": False, "verify_aud": False, "verify_iat": False}
 bodies = st.binary(max_size=200)
 times = st.integers(NOW - 300, NOW + 300).map(str)
 
@@ -541,3 +542,44 @@ def test_a_receiver_of_v1_loads_no_library_for_the_others() -> None:
     code = "import sys, gemhooks.signing; print({'jwt', 'cryptography'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout == "set()\n"
+
+
+names = st.sampled_from(["me", "you", "them", ""])
+said = (
+    st.none() | st.booleans() | st.integers(0, 3) | names | st.lists(names | st.none(), max_size=3)
+)
+who = st.fixed_dictionaries({}, optional=dict.fromkeys(("aud", "iss", "sub", "jti"), said))
+
+
+@given(who, st.sampled_from([None, "them", ""]))
+def test_a_token_is_for_us_where_pyjwt_says_so(claims: dict[str, Any], issuer: str | None) -> None:
+    rules = JwtRules(audience=("me", "us"), issuer=issuer)
+    signed = sign_jwt(claims, RSA, kid="r1")
+
+    assert is_accepted(signed, rules) == is_accepted_by_pyjwt(signed, rules)
+
+
+def is_accepted(signed: str, rules: JwtRules) -> bool:
+    try:
+        check(signed, rules=rules)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def is_accepted_by_pyjwt(signed: str, rules: JwtRules) -> bool:
+    key, audience = RSA.public_key(), rules.audience
+    try:
+        jwt.decode(signed, key, algorithms=["RS256"], audience=audience, issuer=rules.issuer)
+    except jwt.InvalidTokenError:
+        return False
+    return True
+
+
+def test_our_token_is_the_one_that_pyjwt_makes() -> None:
+    theirs = jwt.encode(CLAIMS, RSA, algorithm="RS256", headers={"kid": "r1"})
+    ours = sign_jwt(CLAIMS, RSA, kid="r1")
+
+    assert jwt.get_unverified_header(ours) == jwt.get_unverified_header(theirs)
+    assert ours.split(".")[1] == theirs.split(".")[1]
+    assert jwt.decode(ours, RSA.public_key(), algorithms=["RS256"], options=UNCHECKED) == CLAIMS
