@@ -16,6 +16,7 @@ from tests.services.waiting import comes_true, eventually
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0  # seconds
 WINDOW = 10.0  # seconds of data that a rate needs, and that a panel shows at least
+LATEST = 60.0  # seconds; a busy machine misses a scrape now and then
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def test_every_alert_looks_at_series_that_are_there(stack: Stack) -> None:
         for name in re.findall(r"\b(?:gemhooks|rabbitmq)_\w+|\bup\b", rule["expr"])
     }
 
-    assert [name for name in sorted(used) if not stack.query(name)] == []
+    assert [name for name in sorted(used) if not stack.query(name, seconds=LATEST)] == []
     loaded = stack.api("rules")["groups"][0]["rules"]
     assert [each["name"] for each in loaded] == [rule["alert"] for rule in rules()]
     assert {each["health"] for each in loaded} == {"ok"}
@@ -111,8 +112,9 @@ def test_the_variable_of_the_consumers_dashboard_has_the_queues(stack: Stack) ->
 def test_series_are_few_and_named_by_us(stack: Stack) -> None:
     """The load holds bad signatures, failures and functions; its ids and words become no labels."""
     for role in ("receiver", "workers", "reconciler"):
-        found = stack.query(f'count({{job="{role}",__name__=~"gemhooks_.+"}})')
-        assert float(found[0]["value"][1]) < 1000, role
+        counts = f'count({{job="{role}",__name__=~"gemhooks_.+"}})'
+        (found,) = stack.query(counts, seconds=LATEST)
+        assert max(float(count) for _, count in found["values"]) < 1000, role
 
 
 def test_pictures_are_drawn_where_they_are_wanted(stack: Stack, tmp_path: Path) -> None:
