@@ -21,7 +21,6 @@ from gemhooks.cli.demo_outcome import CONVERSATIONS, Conversation, chains, repor
 from gemhooks.errors import Unavailable
 
 if TYPE_CHECKING:  # slow to import, and --help is not
-    from gemhooks.jobs import Starter
     from gemhooks.ledger import Ledgers
     from gemhooks.simulator import Script, Simulator
 
@@ -79,10 +78,9 @@ def demo(
     typer.echo("starting   simulator, receiver, workers and a consumer ...")
     env = environment(this)
     # The children first: they start while we import what is ours.
-    with running_children(this, env) as running, simulator(this), starter(env) as start:
+    with running_children(this, env) as running, simulator(this), reading(env) as ledgers:
         watch_until(running, this.can_begin, START_TIMEOUT, this)
-        ask(this, start)
-        ledgers = start.register.ledgers
+        ask(this)
         watch_until(running, lambda: this.is_over(ledgers), EVENTS_TIMEOUT, this)
         report(chains(ledgers, this.started), this.folder / "results")
         typer.echo(f"all in {this.folder}\ndone in {time.monotonic() - started:.1f} s")
@@ -145,6 +143,7 @@ def environment(this: Demo) -> dict[str, str]:
         "GEMHOOKS_RESULTS_URL": f"{this.folder}/results",
         "GEMHOOKS_GEMINI_BASE_URL": this.gemini_url,
         "GEMHOOKS_FUNCTIONS": "examples.tools:functions",
+        "GEMHOOKS_FUNCTIONS_FOR": "all",  # whoever asks this Gemini is one of us
         "GEMINI_API_KEY": "demo",
         "GEMINI_WEBHOOK_SECRET": this.secret,
         "GEMHOOKS_HOST": "127.0.0.1",
@@ -185,22 +184,30 @@ def programs(this: Demo, env: dict[str, str]) -> list[Program]:
 
 
 @contextmanager
-def starter(env: dict[str, str]) -> "Iterator[Starter]":
-    """What starts interactions; imported while the children start, since it takes a second."""
-    from gemhooks import jobs  # noqa: PLC0415 - see above
-    from gemhooks.settings import Settings  # noqa: PLC0415
+def reading(env: dict[str, str]) -> "Iterator[Ledgers]":
+    """What the workers write down; imported while the children start, since it takes a while."""
+    from gemhooks.ledger import open_ledger  # noqa: PLC0415 - see above
 
-    settings = Settings.from_env({name: env[name] for name in env if name.startswith("GEM")})
-    with jobs.connect(settings) as start:
-        yield start
+    ledgers = open_ledger(env["GEMHOOKS_DATABASE_URL"])
+    try:
+        yield ledgers
+    finally:
+        ledgers.close()
 
 
-def ask(this: Demo, start: "Starter") -> None:
-    """Start interactions as an application would; Gemini will call back."""
+def ask(this: Demo) -> None:
+    """Start interactions as any program would; Gemini will call back.
+
+    By plain HTTP: Google's client takes a second to import, and who watches would wait for it.
+    """
+    import urllib3  # noqa: PLC0415 - see above
+
     for each in CONVERSATIONS:
-        job = start.interaction(model="gemini-3.8-flash", input=each.question)
-        this.started[job.id] = each
-        typer.echo(f"asked      {short(job.id)} {each.question}")
+        wanted = {"model": "gemini-3.8-flash", "input": each.question, "background": True}
+        url, key = f"{this.gemini_url}/v1beta/interactions", {"x-goog-api-key": "demo"}
+        job: str = urllib3.request("POST", url, json=wanted, headers=key).json()["id"]
+        this.started[job] = each
+        typer.echo(f"asked      {short(job)} {each.question}")
 
 
 def watch_until(running: Children, is_over: Any, seconds: float, this: Demo) -> None:
