@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import orjson
 
-LONG = 1024  # bytes; where there are fewer, there is nothing to gain
+from gemhooks.batches.rows import LONG
+
 NULL = b"null"
 _NOTHING = msgspec.Raw(NULL)
 

@@ -205,7 +205,8 @@ def ask(this: Demo) -> None:
     for each in CONVERSATIONS:
         wanted = {"model": "gemini-3.8-flash", "input": each.question, "background": True}
         url, key = f"{this.gemini_url}/v1beta/interactions", {"x-goog-api-key": "demo"}
-        job: str = urllib3.request("POST", url, json=wanted, headers=key).json()["id"]
+        answer = urllib3.request("POST", url, json=wanted, headers=key, timeout=START_TIMEOUT)
+        job: str = answer.json()["id"]
         this.started[job] = each
         typer.echo(f"asked      {short(job)} {each.question}")
 

@@ -1,6 +1,6 @@
 """The Gemini API as we use it: the only package that imports google.genai, a file per resource.
 
-The client takes a second to import and is therefore built at the first call.
+The client takes a second to import and is therefore built at the first call, or by `preload()`.
 """
 
 from threading import Thread

@@ -281,6 +281,7 @@ def test_a_message_is_one_line_with_ids_and_no_payload() -> None:
 
     (line,) = lines
     assert (line["event"], line["outcome"], line["attempt"]) == ("message_handled", "done", 1)
+    assert line["queue"].startswith("gemhooks.")
 
 
 def test_the_lines_of_a_handler_say_which_message_they_are_about() -> None:

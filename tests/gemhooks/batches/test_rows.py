@@ -167,6 +167,13 @@ def test_a_row_with_a_vector_is_what_it_would_be_read_as_a_whole(more: dict[str,
     assert read_row(line) == row_of(json.loads(line))
 
 
+def test_a_vectors_row_that_is_nested_without_end_is_malformed() -> None:
+    deep = b"[" * 5000 + b"]" * 5000
+    line = vector_line().removesuffix(b"}") + b', "other": ' + deep + b"}"
+
+    assert read_row(line) == Row(Outcome.MALFORMED)
+
+
 @pytest.mark.parametrize("change", [1, 4, 16, 128])
 def test_a_vectors_row_that_is_no_json_is_malformed_wherever_it_was_spoilt(change: int) -> None:
     good = vector_line()
