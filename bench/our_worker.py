@@ -7,7 +7,7 @@ import threading
 from prometheus_client import CollectorRegistry
 
 from bench.peers.counting import Count, Delays
-from gemhooks import events, logs
+from gemhooks import events, lines, logs
 from gemhooks.consumers import Consumers
 from gemhooks.ledger import NullLedger, open_ledger
 from gemhooks.messages import Ledger
@@ -37,7 +37,7 @@ def ledger() -> Ledger:
 def main() -> None:
     """Everything a worker does, logs and metrics too, and then the one thing that differs."""
     settings = Settings.from_env()
-    logs.configure(settings.log_format, settings.log_level)
+    logs.configure(settings.log_format, settings.log_level, gathered=lines.by_thread)
     broker = connect(settings.broker_url.get_secret_value(), publish_timeout=5.0)
     service = Service(consumers, broker, ledger(), WorkerMetrics(CollectorRegistry()), settings)
     stop = threading.Event()

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
+from gemhooks import logs
 from gemhooks.errors import GemhooksError, Misconfigured
 
 MISCONFIGURED = 2  # starting again does not help
@@ -15,6 +16,7 @@ def run(program: Callable[[], int | None]) -> NoReturn:
     try:
         code = program()
     except GemhooksError as error:
+        logs.flush()  # the sentence comes last
         print(f"gemhooks: {error}", file=sys.stderr)  # noqa: T201 - not a log line: for a person
         sys.exit(MISCONFIGURED if isinstance(error, Misconfigured) else FAILED)
     sys.exit(code or 0)

@@ -12,6 +12,8 @@ from typing import Any
 import orjson
 import structlog
 
+from gemhooks.lines import Alarm, GatheredLines
+
 HIDDEN = "[redacted]"
 _SECRETS = (
     (re.compile(r"whsec_[A-Za-z0-9+/=_-]+"), HIDDEN),
@@ -49,6 +51,8 @@ _SECRET_NAMES = frozenset({"authorization", "password", "secret", "api_key"})
 PLAIN = dict.fromkeys({*range(32), *range(127, 160)} - {9, 10})
 
 EventDict = MutableMapping[str, Any]
+
+_gathered: list[GatheredLines] = []
 
 # What every line says while it is set. One variable costs a tenth of structlog's one for each name.
 about: ContextVar[Mapping[str, str]] = ContextVar("gemhooks_about", default={})  # noqa: B039 - never changed
@@ -90,14 +94,20 @@ def plain_values(_logger: Any, _method: str, event: EventDict) -> EventDict:
     return event
 
 
-def configure(log_format: str = "auto", level: str = "info") -> None:
-    """Send structlog's and the standard library's lines to stderr in one shape."""
+def configure(
+    log_format: str = "auto", level: str = "info", *, gathered: Alarm | None = None
+) -> None:
+    """Send structlog's and the standard library's lines to stderr in one shape.
+
+    *gathered*, for a service, says by what alarm its lines of JSON are gathered, see
+    :mod:`gemhooks.lines`; who ends the process past Python's own end calls :func:`flush`.
+    """
     as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
     shared = [*_shared(), structlog.processors.format_exc_info]
     structlog.configure(
         processors=[*shared, *_renderers(as_json=as_json)],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
-        logger_factory=_factory(as_json=as_json),
+        logger_factory=_factory(as_json=as_json, gathered=gathered),
         cache_logger_on_first_use=True,
     )
     _route_stdlib(shared, as_json=as_json)
@@ -147,10 +157,20 @@ def render_json(logger: Any, method: str, event: EventDict) -> bytes:
     return line
 
 
-def _factory(*, as_json: bool) -> Any:
-    if as_json:
+def _factory(*, as_json: bool, gathered: Alarm | None) -> Any:
+    if not as_json:
+        return structlog.PrintLoggerFactory(sys.stderr)
+    if gathered is None:
         return structlog.BytesLoggerFactory(sys.stderr.buffer)
-    return structlog.PrintLoggerFactory(sys.stderr)
+    lines = GatheredLines(sys.stderr.buffer, gathered)
+    _gathered.append(lines)
+    return lambda *_: lines
+
+
+def flush() -> None:
+    """Write the lines that wait."""
+    for lines in _gathered:
+        lines.flush()
 
 
 def _dumps(value: Any) -> bytes:

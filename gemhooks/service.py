@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import structlog
 from prometheus_client import CollectorRegistry
 
-from gemhooks import logs
+from gemhooks import lines, logs
 from gemhooks.admin import AdminServer
 from gemhooks.bookkeeping import Bookkeeper
 from gemhooks.consumers import Consumers, Subscription
@@ -168,7 +168,7 @@ def run(build: Callable[[Parts], Consumers], settings: Settings) -> int:
     Raises Misconfigured for what a person must mend. A broker or a database that is away is waited
     for: readiness tells.
     """
-    logs.configure(settings.log_format, settings.log_level)
+    logs.configure(settings.log_format, settings.log_level, gathered=lines.by_thread)
     stop = stop_event()
     registry = CollectorRegistry()
     ledgers = open_ledger(settings.database_url.get_secret_value(), lease=settings.lease)
@@ -203,6 +203,7 @@ def shut_down(service: Service, admin: AdminServer, ledgers: Ledgers) -> int:
     log.info("service_stopped", all_ended=ended)
     if not ended:
         # A handler that outlives the grace can't be killed: leave it, its message comes back.
+        logs.flush()
         os._exit(0)
     ledgers.close()
     return 0
@@ -214,6 +215,7 @@ def stop_event() -> threading.Event:
 
     def on_signal(number: int, _frame: object) -> None:
         if stop.is_set():
+            logs.flush()
             os._exit(128 + number)
         stop.set()
 

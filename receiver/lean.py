@@ -58,6 +58,11 @@ class _LeanRequest(Request):
         super().__init__(self.environ, populate_request=False)
         return getattr(self, name)
 
+    def close(self) -> None:
+        """Close what was uploaded, where somebody looked."""
+        if self._is_read:
+            super().close()
+
     def get_data(self, *arguments: Any, **how: Any) -> Any:
         """The body; at once where it is whole, in memory and no larger than allowed."""
         stream, length = self.environ["wsgi.input"], self.environ.get("CONTENT_LENGTH", "")

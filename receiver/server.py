@@ -13,7 +13,7 @@ from dataclasses import replace
 import structlog
 from prometheus_client import CollectorRegistry
 
-from gemhooks import logs
+from gemhooks import lines, logs
 from gemhooks.admin import AdminServer
 from gemhooks.errors import Misconfigured
 from gemhooks.keys import KeyRing
@@ -79,7 +79,6 @@ class Server:
 
 def main() -> int:
     settings = Settings.from_env()
-    logs.configure(settings.log_format, settings.log_level)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(serve(settings))
 
@@ -94,6 +93,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def serve(settings: Settings) -> int:
     """Receive until SIGTERM or Ctrl-C; returns the exit code."""
+    logs.configure(settings.log_format, settings.log_level, gathered=lines.on_loop)
     stop = _stop_event()
     keys = key_ring(settings)
     listener = listen(settings.host, settings.port)
@@ -179,6 +179,7 @@ def _stop_event() -> asyncio.Event:
 
     def on_signal(number: int) -> None:
         if stop.is_set():
+            logs.flush()
             os._exit(128 + number)
         stop.set()
 
