@@ -117,10 +117,10 @@ def placed() -> Iterator[Place]:
 def main() -> None:
     options = _options()
     with placed() as place:
+        idle_memory(place)  # the first start may have to compile, which takes memory
+        idle = idle_memory(place)  # before the rest: it would leave it messages to handle
         runs = measure(place, options)
         delays = latencies(place, options.latency_seconds)
-        idle_memory(place)  # the first start may have to compile, which takes memory
-        idle = idle_memory(place)
     report(runs, delays, idle)
 
 

@@ -35,16 +35,8 @@ class RabbitDelivery:
         self._origin = origin
         self._settler = settler
         self._tag = tag
-        self._message = message
-        self._redelivered = redelivered
-
-    @property
-    def message(self) -> Message:
-        return self._message
-
-    @property
-    def redelivered(self) -> bool:
-        return self._redelivered
+        self.message = message
+        self.redelivered = redelivered
 
     def ack(self) -> None:
         self._settler.ack(self._tag)
@@ -59,8 +51,8 @@ class RabbitDelivery:
 
     def dead(self, letter: DeadLetter) -> None:
         queue = self._origin.queue
-        headers = letter.headers(self._message, queue)
-        self._replace(wire.addressed(self._message, "", topology.dead_letters(queue), headers))
+        headers = letter.headers(self.message, queue)
+        self._replace(wire.addressed(self.message, "", topology.dead_letters(queue), headers))
 
     def _replace(self, parcel: wire.Parcel) -> None:
         """The copy first: between the two the message may exist twice, but never not at all."""
