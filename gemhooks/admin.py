@@ -1,5 +1,6 @@
 """Health and metrics over HTTP, on a thread of their own."""
 
+import socket
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -36,7 +37,11 @@ class AdminServer:
     def start(self) -> None:
         """Listen; Misconfigured when the port can't be had."""
         try:
-            server = _Server((self._host, self.port), _handler(self._answers))
+            server = _server_at(self._host, self.port, _handler(self._answers))
+        except socket.gaierror as error:
+            raise Misconfigured(
+                f"GEMHOOKS_ADMIN_HOST: {self._host} is no address: {error.strerror}."
+            ) from None
         except OSError as error:
             raise Misconfigured(
                 f"GEMHOOKS_ADMIN_PORT: can't listen on {self._host}:{self.port}: {error.strerror}."
@@ -56,12 +61,27 @@ class AdminServer:
         self._server = None
 
 
+def _server_at(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> "_Server":
+    return (_Server6 if ":" in host else _Server)((host, port), handler)
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False  # a silent client must not hold up the end of the process
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hung up is no event; the default prints a traceback."""
+
+
+class _Server6(_Server):
+    """Of IPv6; :: is every address, those of IPv4 too."""
+
+    address_family = socket.AF_INET6
+
+    def server_bind(self) -> None:
+        if self.server_address[0] == "::" and socket.has_dualstack_ipv6():
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
 
 
 def _health(check: Callable[[], bool]) -> Answer:

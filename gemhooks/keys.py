@@ -68,6 +68,7 @@ class SigningSecrets:
         self._on_bad_reload = on_bad_reload or _warn_of_bad_reload
         self._lock = threading.Lock()
         self._seen = _stamp(path)
+        self._reported: object = None
         self._secrets = read_secrets(text, path)
         self._next_look = clock() + STAT_SECONDS
 
@@ -87,13 +88,19 @@ class SigningSecrets:
         stamp = _stamp(self._path)  # before reading: a change in between shows up next time
         if stamp == self._seen:
             return
-        self._seen = stamp
         try:
             self._secrets = read_secrets(self._text, self._path)
         except Misconfigured as error:
-            self._on_bad_reload(str(error))
-            return
+            self._report(stamp, str(error))
+            return  # and read again at the next look: what hinders it may leave no stamp
+        self._seen = stamp
         log.info("webhook_secrets_reloaded", keys=[each.fingerprint for each in self._secrets])
+
+    def _report(self, stamp: Sequence[object], problem: str) -> None:
+        """Each problem once, however often it is met."""
+        if self._reported != (stamp, problem):
+            self._reported = stamp, problem
+            self._on_bad_reload(problem)
 
     def __repr__(self) -> str:
         return f"SigningSecrets({', '.join(one.fingerprint for one in self._secrets)})"

@@ -1,11 +1,13 @@
 """Every metric's name, help and labels: the one place that names them."""
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -14,6 +16,9 @@ from prometheus_client.registry import Collector
 from gemhooks.errors import LedgerUnavailable
 from gemhooks.events import BY_TYPE, FAMILIES
 
+T = TypeVar("T")
+
+PATIENCE = 2.0  # seconds; Prometheus gives a scrape ten
 OTHER = "other"  # what a stranger can choose must not become a series of its own
 FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 LAGS = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
@@ -247,6 +252,7 @@ class StandingCalls(Collector):
         abandoned: Callable[[], int],
     ) -> None:
         self._parked = parked
+        self._asked: Future[Mapping[str, int]] | None = None
         self._abandoned = abandoned
         registry.register(self)
 
@@ -265,10 +271,25 @@ class StandingCalls(Collector):
             "Calls and continuations that wait for a person, by why.",
             labels=("reason",),
         )
-        with suppress(LedgerUnavailable):  # no number is better than a wrong one
-            for reason, number in self._parked().items():
+        with suppress(LedgerUnavailable, TimeoutError):  # no number is better than a wrong one
+            for reason, number in self._ask().result(PATIENCE).items():
                 found.add_metric((reason,), number)
             yield found
+
+    def _ask(self) -> Future[Mapping[str, int]]:
+        """On a thread that may be left behind: a silent database must not hold up a scrape."""
+        if self._asked is None or self._asked.done():
+            self._asked = Future()
+            asking = threading.Thread(target=_fulfil, args=(self._asked, self._parked), daemon=True)
+            asking.start()
+        return self._asked
+
+
+def _fulfil(asked: Future[T], ask: Callable[[], T]) -> None:
+    try:
+        asked.set_result(ask())
+    except BaseException as error:
+        asked.set_exception(error)
 
 
 class ReconcilerMetrics:

@@ -29,6 +29,7 @@ OTHERS = {
     "webhook_secret_path": (),  # where webhook_secret was read from, to look there again
 }
 LONGEST_FILE = 1 << 20  # bytes
+LONGEST = 366 * 86400.0  # seconds of any wait
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -56,7 +57,8 @@ def _words(text: Any) -> Any:
     return tuple(text.replace(",", " ").split()) if isinstance(text, str) else text
 
 
-Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0)]
+Wait = Annotated[float, Field(ge=0, le=LONGEST)]  # not a number and infinity are neither
+Seconds = Annotated[Wait, BeforeValidator(seconds)]
 
 
 def _callable_back(uris: tuple[str, ...]) -> tuple[str, ...]:
@@ -67,13 +69,20 @@ def _callable_back(uris: tuple[str, ...]) -> tuple[str, ...]:
     return uris
 
 
+def _http(url: str | None) -> str | None:
+    if url and not (urlsplit(url).scheme in ("http", "https") and urlsplit(url).hostname):
+        raise ValueError("it must begin with https:// or http://")
+    return url
+
+
 def _is_loopback(parts: SplitResult) -> bool:
     return parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
 
 
+BaseUrl = Annotated[str | None, AfterValidator(_http)]
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
 Uris = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words), AfterValidator(_callable_back)]
-Schedule = Annotated[tuple[float, ...], NoDecode, BeforeValidator(_schedule), Field(min_length=1)]
+Schedule = Annotated[tuple[Wait, ...], NoDecode, BeforeValidator(_schedule), Field(min_length=1)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
@@ -90,8 +99,8 @@ class Settings(BaseSettings):
     conversations: bool = False  # store and publish interactions as conversations, too
 
     gemini_api_key: SecretStr = SecretStr("")
-    gemini_base_url: str | None = None
-    gemini_timeout: Seconds = 30.0
+    gemini_base_url: BaseUrl = None
+    gemini_timeout: Annotated[Seconds, Field(gt=0)] = 30.0
     preload: bool = False  # Google's client: a second off the first event, 90 MiB on an idle worker
     # Where results may be downloaded from, beside the API itself; ".x.com" is any host below x.com.
     fetch_hosts: Words = (
@@ -116,7 +125,7 @@ class Settings(BaseSettings):
     jwt_issuer: str | None = None
     tolerance: Annotated[int, Field(ge=1, le=3600)] = 300  # seconds
     max_body: Annotated[int, Field(ge=1024, le=8 << 20)] = 1 << 20  # bytes
-    publish_timeout: Seconds = 5.0
+    publish_timeout: Annotated[Seconds, Field(gt=0)] = 5.0
     grace: Seconds = 8.0  # to finish what runs when told to stop; compose's default kills after 10
     drain_delay: Seconds = 0.0  # readiness is false for so long before the port closes
 
@@ -246,4 +255,5 @@ def is_service_link(name: str, value: str) -> bool:
 def _sentence(error: ValidationError) -> str:
     found = error.errors(include_url=False, include_input=False, include_context=False)[0]
     name = variables(str(found["loc"][0]))[0] if found["loc"] else "The settings"
-    return f"{name} is not usable: {found['msg'].lower()}."
+    why = found["msg"].removeprefix("Value error, ").lower()
+    return f"{name} is not usable: {why}."

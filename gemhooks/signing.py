@@ -356,7 +356,7 @@ def _signatures(
     found: dict[str, list[bytes]] = {one: [] for one in schemes}
     unsupported = False
     for entry in entries:
-        version, _, text = entry.partition(",")
+        version, _, text = entry.rstrip(",").partition(",")  # of several lines, joined on the way
         signature = _canonical(text) if text else None
         if signature is None:
             continue

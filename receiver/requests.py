@@ -58,10 +58,11 @@ def environ_for(sockname: Any) -> Environ:
 
 def add_header(environ: Environ, name: bytes, value: bytes) -> None:
     key = _key_of(name) if len(name) > LONGEST_KNOWN else _known_key_of(name)
+    text = value.strip(b" \t").decode("latin-1")  # around a value they are no part of it
     if key in environ:
-        environ[key] = f"{environ[key]},{value.decode('latin-1')}"
+        environ[key] = f"{environ[key]}, {text}"
     elif key:
-        environ[key] = value.decode("latin-1")
+        environ[key] = text
 
 
 def _key_of(name: bytes) -> str:

@@ -126,8 +126,14 @@ async def serve(settings: Settings) -> int:
 
 def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    both = host == "::" and socket.has_dualstack_ipv6()
     try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        socket.getaddrinfo(host, port, family)  # what comes next hides its kind of error
+        return socket.create_server(
+            (host, port), family=family, backlog=BACKLOG, dualstack_ipv6=both
+        )
+    except socket.gaierror as error:
+        raise Misconfigured(f"GEMHOOKS_HOST: {host} is no address: {error.strerror}.") from None
     except OSError as error:
         reason = os.strerror(error.errno or 0)  # its own text tells the address once more
         raise Misconfigured(f"GEMHOOKS_PORT: can't listen on {host}:{port}: {reason}.") from None

@@ -66,7 +66,6 @@ class PostgresDatabase:
 
 
 def _engine(url: sa.URL) -> sa.Engine:
-    given = set(url.query)
     try:
         engine = sa.create_engine(
             url,
@@ -76,7 +75,7 @@ def _engine(url: sa.URL) -> sa.Engine:
             max_overflow=20,
             pool_timeout=10,
             hide_parameters=True,
-            connect_args={name: v for name, v in _LIVELINESS.items() if name not in given},
+            connect_args=_connect_args(url),
         )
     except ModuleNotFoundError:
         raise Misconfigured(
@@ -84,6 +83,14 @@ def _engine(url: sa.URL) -> sa.Engine:
         ) from None
     event.listen(engine, "connect", _bound)
     return engine
+
+
+def _connect_args(url: sa.URL) -> dict[str, Any]:
+    """Prepared statements are for who asks for them: behind a pooler of transactions one
+    connection's are another one's, and calls fail."""
+    own = {name: value for name, value in _LIVELINESS.items() if name not in url.query}
+    asked = url.query.get("prepare_threshold", "")
+    return own | {"prepare_threshold": int(str(asked)) if str(asked).isdecimal() else None}
 
 
 def _bound(connection: Any, _record: Any) -> None:

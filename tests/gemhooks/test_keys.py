@@ -141,10 +141,30 @@ class TestSigningSecrets:
         assert [line["event"] for line in logs] == ["webhook_secrets_not_reloaded"]
         assert ONE[6:] not in str(logs)
 
+    def test_a_file_that_could_not_be_read_is_read_again_though_it_looks_the_same(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        clock, file, problems = Clock(), tmp_path / "secret", list[str]()
+        file.write_text(ONE)
+        secrets = SigningSecrets(path=file, clock=clock, on_bad_reload=problems.append)
+        file.write_text(f"{TWO}\n")
+        with monkeypatch.context() as broken:
+            broken.setattr(Path, "read_text", _denied)
+            for _ in range(3):
+                clock.now += 1
+                assert keys_of(secrets) == [decode_secret(ONE)]
+        clock.now += 1
+        assert keys_of(secrets) == [decode_secret(TWO)]
+        assert len(problems) == 1
+
     def test_no_repr_shows_a_secret(self) -> None:
         secrets = SigningSecrets(ONE)
         assert ONE[6:] not in repr(secrets) + repr(secrets.secrets)
         assert repr(decode_secret(ONE))[2:-1] not in repr(secrets.secrets)
+
+
+def _denied(*_: object) -> str:
+    raise PermissionError(13, "Permission denied")
 
 
 def rsa_jwk(name: str, key: rsa.RSAPrivateKey = KEYS[0], **more: Any) -> dict[str, Any]:

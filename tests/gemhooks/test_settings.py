@@ -48,6 +48,15 @@ def test_either_name_of_the_key_counts() -> None:
         ({"GEMHOOKS_GRACE": "5 hours"}, "GEMHOOKS_GRACE is not usable"),
         ({"GEMHOOKS_RETRY_SCHEDULE": "soon"}, "GEMHOOKS_RETRY_SCHEDULE is not usable"),
         ({"GEMHOOKS_CONCURRENCY": "0"}, "GEMHOOKS_CONCURRENCY is not usable"),
+        ({"GEMHOOKS_LEASE": "inf"}, "GEMHOOKS_LEASE is not usable"),
+        ({"GEMHOOKS_DRAIN_DELAY": "nan"}, "GEMHOOKS_DRAIN_DELAY is not usable"),
+        ({"GEMHOOKS_RETRY_SCHEDULE": "5s inf"}, "GEMHOOKS_RETRY_SCHEDULE is not usable"),
+        ({"GEMHOOKS_GEMINI_TIMEOUT": "0"}, "GEMHOOKS_GEMINI_TIMEOUT is not usable"),
+        ({"GEMHOOKS_PUBLISH_TIMEOUT": "0"}, "GEMHOOKS_PUBLISH_TIMEOUT is not usable"),
+        (
+            {"GEMHOOKS_GEMINI_BASE_URL": "localhost:8787"},
+            "GEMHOOKS_GEMINI_BASE_URL is not usable: it must begin with https:// or http://",
+        ),
         ({"GEMINI_API_KEY_FILE": "/nowhere/key"}, "GEMINI_API_KEY_FILE=/nowhere/key can't be read"),
     ],
 )

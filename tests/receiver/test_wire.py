@@ -54,6 +54,28 @@ def test_a1_05_a_chunked_body_arrives_whole(site: Site) -> None:
     assert site.publisher.messages[0].body == BODY
 
 
+@pytest.mark.parametrize("padding", [" ", "\t", " \t "])
+def test_white_space_around_a_value_is_no_part_of_it(site: Site, padding: str) -> None:
+    headers = {name: f"{padding}{value}{padding}" for name, value in signed(BODY).items()}
+
+    assert site.status(request(headers=headers, more=CLOSE)) == 204
+    assert site.publisher.messages[0].id == "msg_1"
+
+
+@pytest.mark.parametrize("others", [("v1,AAAA", ""), ("", "v1,AAAA"), ("v1a,AAAA", "v1,BBBB")])
+def test_signatures_may_come_in_several_lines_or_joined(
+    site: Site, others: tuple[str, str]
+) -> None:
+    headers = signed(BODY)
+    good = headers.pop("webhook-signature")
+    entries = [each for each in (others[0], good, others[1]) if each]
+    for lines in (entries, [", ".join(entries)]):
+        sent = "".join(f"webhook-signature: {each}\r\n" for each in lines).encode()
+        first, rest = request(headers=headers, more=CLOSE).split(b"\r\n", 1)
+
+        assert site.status(first + b"\r\n" + sent + rest) == 204
+
+
 def test_a1_04_a_body_may_arrive_in_pieces_that_split_a_character(site: Site) -> None:
     body = '{"type":"x","data":{"id":"👩‍🚀"}}'.encode()
     whole = request(body)

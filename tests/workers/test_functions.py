@@ -1,5 +1,6 @@
 """A waiting interaction gets its functions run and is continued, once."""
 
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from gemhooks import events
+from gemhooks import events, metrics
 from gemhooks.consumers import Handled
 from gemhooks.errors import (
     AnswerLost,
@@ -663,6 +664,30 @@ def test_what_waits_for_a_person_is_counted_whenever_somebody_looks(bench: Bench
 
     assert [count(each) for each in ("approval", "unknown", "continuation")] == [1, 0, 0]
     assert registry.get_sample_value("gemhooks_function_calls_abandoned_total") == 3
+
+
+def test_a_silent_database_holds_up_no_scrape_and_is_asked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metrics, "PATIENCE", 0.01)
+    registry, speaks, asked = CollectorRegistry(), threading.Event(), list[int]()
+
+    def silent() -> dict[str, int]:
+        asked.append(1)
+        assert speaks.wait(30)
+        return {"approval": 7}
+
+    StandingCalls(registry, parked=silent, abandoned=lambda: 3)
+
+    def count() -> float | None:
+        labels = {"reason": "approval"}
+        return registry.get_sample_value("gemhooks_function_calls_parked", labels)
+
+    assert [count(), count()] == [None, None]
+    assert len(asked) == 1
+    speaks.set()
+    monkeypatch.setattr(metrics, "PATIENCE", 30)
+    assert count() == 7
 
 
 def test_a_result_that_is_too_long_is_stored_whole_and_referenced(

@@ -156,6 +156,18 @@ def test_a_server_that_refuses_us_is_a_persons_to_mend(
     assert "hush" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("query", "is_prepared"), [("", False), ("?prepare_threshold=1", True)])
+def test_statements_are_prepared_for_who_asks_since_poolers_mix_them_up(
+    postgres_url: str, query: str, *, is_prepared: bool
+) -> None:
+    prepared = sa.text("SELECT count(*) FROM pg_prepared_statements")
+    with closing(connect(postgres_url + query)) as database:
+        for _ in range(20):
+            found = database.read(lambda connection: connection.scalar(prepared))
+
+    assert bool(found) is is_prepared
+
+
 def test_every_statement_is_bounded_except_in_a_migration(postgres_url: str) -> None:
     show = sa.text("SHOW statement_timeout")
     with closing(connect(postgres_url)) as database:
