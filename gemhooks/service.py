@@ -165,8 +165,8 @@ class Service:
 def run(build: Callable[[Parts], Consumers], settings: Settings) -> int:
     """Serve what *build* makes until SIGTERM or Ctrl-C; returns the exit code.
 
-    Raises Misconfigured for what a person must mend. A broker or a database that is away is waited
-    for: readiness tells.
+    Raises Misconfigured for what a person must mend, LedgerUnavailable for a database that is away.
+    A broker that is away is waited for: readiness tells.
     """
     logs.configure(settings.log_format, settings.log_level, gathered=lines.by_thread)
     stop = stop_event()
