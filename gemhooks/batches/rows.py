@@ -44,6 +44,7 @@ class Row:
     key: str | None = None
     code: int | str | None = None  # of the error: google.rpc.Code
     tokens: tuple[tuple[str, str, int], ...] = ()  # kind, modality, count
+    reason: str = ""  # of an empty row: Gemini's finishReason or blockReason
 
 
 MALFORMED = Row(Outcome.MALFORMED)
@@ -76,9 +77,15 @@ def row_of(given: Json) -> Row:
     response = given.get("response")
     if response is None and any(name in given for name in RESPONSES):
         response = given
-    if not isinstance(response, dict) or not _has_content(response):
-        return Row(Outcome.EMPTY, key)
-    return Row(Outcome.OK, key, tokens=tuple(_tokens(response)))
+    return _answered(key, response) if isinstance(response, dict) else Row(Outcome.EMPTY, key)
+
+
+def _answered(key: str | None, response: Json) -> Row:
+    """A row without an error; what says nothing has cost its tokens all the same."""
+    tokens = tuple(_tokens(response))
+    if _has_content(response):
+        return Row(Outcome.OK, key, tokens=tokens)
+    return Row(Outcome.EMPTY, key, tokens=tokens, reason=_reason(response))
 
 
 def _key(given: Json) -> str | None:
@@ -101,10 +108,29 @@ def _bare_status(given: Json) -> Json | None:
 
 
 def _has_content(response: Json) -> bool:
-    """An answer, or a vector; a prompt that was blocked has neither."""
-    return bool(
-        response.get("candidates") or response.get("embedding") or response.get("embeddings")
-    )
+    """An answer, or a vector; what was blocked, or cut before its first word, has neither."""
+    if response.get("embedding") or response.get("embeddings"):
+        return True
+    candidates = response.get("candidates")
+    return isinstance(candidates, list) and any(map(_has_parts, candidates))
+
+
+def _has_parts(candidate: Any) -> bool:
+    content = candidate.get("content") if isinstance(candidate, dict) else None
+    parts = content.get("parts") if isinstance(content, dict) else None
+    return isinstance(parts, list) and bool(parts)
+
+
+def _reason(response: Json) -> str:
+    """Why there is no answer, in Gemini's word; empty where it says none."""
+    candidates = response.get("candidates")
+    first = candidates[0] if isinstance(candidates, list) and candidates else None
+    told = ((first, "finishReason"), (response.get("promptFeedback"), "blockReason"))
+    for where, name in told:
+        reason = where.get(name) if isinstance(where, dict) else None
+        if isinstance(reason, str) and reason.isascii() and reason.isidentifier():
+            return reason
+    return ""
 
 
 def _tokens(response: Json) -> Iterator[tuple[str, str, int]]:

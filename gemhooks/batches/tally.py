@@ -7,9 +7,9 @@ from pydantic import BaseModel
 
 from gemhooks.batches.keys import Keys
 from gemhooks.batches.lines import Lines
-from gemhooks.batches.rows import Outcome, Row, read_row
+from gemhooks.batches.rows import UNSPECIFIED, Outcome, Row, read_row
 
-MOST_CODES = 50  # kinds of errors that are told apart
+MOST_KINDS = 50  # of errors, or of reasons, that are told apart
 
 
 class TokenCount(BaseModel, frozen=True):
@@ -37,6 +37,7 @@ class Summary(BaseModel, frozen=True):
     missing: int = 0  # requests without any row
     surplus: int = 0  # rows that nobody asked for
     errors: dict[str, int] = {}  # rows by the code of their error
+    reasons: dict[str, int] = {}  # empty rows by why, in Gemini's word
     tokens: tuple[TokenCount, ...] = ()
     size: int = 0
     error_code: str = ""
@@ -53,6 +54,7 @@ class Tally:
         self._keys = Keys()
         self._outcomes = Counter[Outcome]()
         self._codes = Counter[str]()
+        self._reasons = Counter[str]()
         self._tokens = Counter[tuple[str, str]]()
         self._keyless = 0
         self.size = 0
@@ -74,7 +76,9 @@ class Tally:
         elif row.outcome is not Outcome.MALFORMED:
             self._keyless += 1
         if row.outcome is Outcome.FAILED:
-            self._count_code(str(row.code))
+            _count(self._codes, str(row.code))
+        elif row.outcome is Outcome.EMPTY:
+            _count(self._reasons, row.reason or UNSPECIFIED)
         for kind, modality, count in row.tokens:
             self._tokens[kind, modality] += count
 
@@ -98,6 +102,7 @@ class Tally:
             "missing": max(0, requested - told) if requested is not None else 0,
             "surplus": max(0, told - requested) if requested is not None else 0,
             "errors": dict(self._codes.most_common()),
+            "reasons": dict(self._reasons.most_common()),
             "tokens": tuple(
                 TokenCount(kind=kind, modality=modality, tokens=count)
                 for (kind, modality), count in sorted(self._tokens.items())
@@ -119,6 +124,7 @@ class Tally:
     def close(self) -> None:
         self._keys.close()
 
-    def _count_code(self, code: str) -> None:
-        known = code in self._codes or len(self._codes) < MOST_CODES
-        self._codes[code[:40] if known else "other"] += 1
+
+def _count(kinds: Counter[str], kind: str) -> None:
+    known = kind in kinds or len(kinds) < MOST_KINDS
+    kinds[kind[:40] if known else "other"] += 1

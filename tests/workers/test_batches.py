@@ -95,6 +95,7 @@ def answer(key: Any = None, tokens: int = 0) -> Json:
 
 
 ERROR = {"error": {"code": 3, "message": "INVALID_ARGUMENT"}}
+BLOCKED: Json = {"key": "b", "response": {"candidates": [{"finishReason": "SAFETY", "index": 0}]}}
 
 
 def test_a_file_is_stored_as_it_was_sent_and_summed_up(tmp_path: Path) -> None:
@@ -174,6 +175,8 @@ def test_a_last_line_without_an_end_counts(tmp_path: Path) -> None:
         ([], (0, 0, 0), "no_output"),
         ([{"metadata": {"key": "a"}, **answer()}], (1, 0, 0), "succeeded"),
         ([{"response": {"promptFeedback": {"blockReason": "SAFETY"}}}], (0, 0, 1), "all_failed"),
+        ([answer("a"), BLOCKED], (1, 0, 1), "partly_failed"),
+        ([BLOCKED, BLOCKED], (0, 0, 2), "all_failed"),
         ([None, "x", []], (0, 0, 3), "all_failed"),
         (
             [{"response": {"embedding": {"values": [0.1]}, "tokenCount": "4"}}],
@@ -199,6 +202,14 @@ def test_a_success_of_the_job_is_what_its_rows_are(
     assert summary["outcome"] == it.told()["status"] == outcome
     good = outcome in ("succeeded", "partly_failed")
     assert it.jobs.last["state"] == ("succeeded" if good else "failed")
+
+
+def test_the_summary_says_why_rows_are_empty(tmp_path: Path) -> None:
+    it = bench(tmp_path, succeeded(), [answer("a"), BLOCKED, BLOCKED, {}])
+
+    it.fetcher.fetch(event("batch.succeeded", id=ID))
+
+    assert it.summary()["reasons"] == {"SAFETY": 2, "unspecified": 1}
 
 
 def test_a_success_without_any_output_is_a_failure(tmp_path: Path) -> None:
@@ -346,7 +357,8 @@ def test_rows_become_messages_with_ids_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("depth", [50, 150, 400, 900])
 def test_every_row_that_is_told_can_be_read(tmp_path: Path, depth: int) -> None:
     """A row may be deeper than an event may: it is named then, and not carried."""
-    row = b'{"key":"r1","response":{"candidates":[%s]}}' % (b"[" * depth + b"]" * depth)
+    deep = b"[" * depth + b"]" * depth
+    row = b'{"key":"r1","response":{"candidates":[{"content":{"parts":[%s]}}]}}' % deep
     it = bench(tmp_path, succeeded(), [row])
     it = Bench(it.operations, it.files, it.results, publishes_rows=True)
 

@@ -5,18 +5,19 @@ import pytest
 
 from gemhooks.batches.retrying import Retrying
 
-OK: dict[str, Any] = {"response": {"candidates": [{}]}}
+OK: dict[str, Any] = {"response": {"candidates": [{"content": {"parts": [{"text": "x"}]}}]}}
 RESULTS = [
     {"key": "answered", **OK},
     {"key": "busy", "error": {"code": 8}},
     {"key": "invalid", "error": {"code": 3}},
     {"key": "refused", "error": {"code": "PERMISSION_DENIED"}},
     {"key": "empty", "response": {}},
+    {"key": "blocked", "response": {"candidates": [{"finishReason": "SAFETY"}]}},
     {"key": "twice", "error": {"code": 14}},
     {"key": "twice", **OK},
     OK,  # without a key: nobody's answer
 ]
-KEYS = ["answered", "busy", "invalid", "refused", "empty", "twice", "missing"]
+KEYS = ["answered", "busy", "invalid", "refused", "empty", "blocked", "twice", "missing"]
 
 
 def lines(rows: list[Any]) -> list[bytes]:
@@ -36,14 +37,14 @@ def chosen(
 def test_what_failed_or_never_came_is_sent_again_and_what_is_hopeless_is_not() -> None:
     retrying, keys = chosen()
 
-    assert keys == ["busy", "empty", "missing"]
-    assert (retrying.again, retrying.answered, retrying.hopeless) == (3, 2, 2)
+    assert keys == ["busy", "empty", "blocked", "missing"]
+    assert (retrying.again, retrying.answered, retrying.hopeless) == (4, 2, 2)
 
 
 def test_what_is_hopeless_is_sent_again_when_it_is_wanted() -> None:
     _, keys = chosen(everything=True)
 
-    assert keys == ["busy", "invalid", "refused", "empty", "missing"]
+    assert keys == ["busy", "invalid", "refused", "empty", "blocked", "missing"]
 
 
 @pytest.mark.parametrize("line", [b'{"request":{}}', b'{"key":null}'])

@@ -12,24 +12,27 @@ from gemhooks.batches.keys import Keys
 from gemhooks.batches.lines import lines_of
 from gemhooks.batches.rows import row_of
 
+ANSWER: dict[str, Any] = {"candidates": [{"content": {"parts": [{"text": "x"}]}}]}
+
 
 @pytest.mark.parametrize(
     ("line", "row"),
     [
         # The three of the guide and its notebooks, a bare response, a bare status, and oddities.
-        ({"key": "r", "response": {"candidates": [{}]}}, Row(Outcome.OK, "r")),
+        ({"key": "r", "response": ANSWER}, Row(Outcome.OK, "r")),
         ({"key": "r", "error": {"code": 3, "message": "no"}}, Row(Outcome.FAILED, "r", 3)),
         (
             {"key": "r", "response": {"tokenCount": "1", "embedding": {"values": [0.1]}}},
             Row(Outcome.OK, "r", tokens=(("input", "unspecified", 1),)),
         ),
-        ({"candidates": [{}], "modelVersion": "m"}, Row(Outcome.OK)),
+        ({**ANSWER, "modelVersion": "m"}, Row(Outcome.OK)),
         ({"code": 13, "message": "broke"}, Row(Outcome.FAILED, None, 13)),
-        ({"metadata": {"key": "r"}, "response": {"candidates": [{}]}}, Row(Outcome.OK, "r")),
-        ({"key": 7, "response": {"candidates": [{}]}}, Row(Outcome.OK, "7")),
-        ({"key": "", "response": {"candidates": [{}]}}, Row(Outcome.OK)),
+        ({"metadata": {"key": "r"}, "response": ANSWER}, Row(Outcome.OK, "r")),
+        ({"key": 7, "response": ANSWER}, Row(Outcome.OK, "7")),
+        ({"key": "", "response": ANSWER}, Row(Outcome.OK)),
         ({"key": "r", "response": {}}, Row(Outcome.EMPTY, "r")),
         ({"key": "r", "response": {"candidates": []}}, Row(Outcome.EMPTY, "r")),
+        ({"key": "r", "response": {"candidates": [{}]}}, Row(Outcome.EMPTY, "r")),
         ({"key": "r", "response": None, "error": None}, Row(Outcome.EMPTY, "r")),
         ({"key": "r", "error": "text"}, Row(Outcome.FAILED, "r")),
         ({"key": ["r"]}, Row(Outcome.EMPTY)),
@@ -42,6 +45,85 @@ def test_a_row_is_what_it_holds(line: Any, row: Row) -> None:
     assert read_row(orjson.dumps(line)) == row
 
 
+NOTHING: list[dict[str, Any]] = [
+    {},
+    {"content": None},
+    {"content": {}},
+    {"content": {"role": "model"}},
+    {"content": {"role": "model", "parts": []}},
+    {"content": {"parts": None}},
+    {"content": {"parts": {"text": "x"}}},
+    {"content": "x"},
+]
+reasons = st.sampled_from(
+    ["STOP", "SAFETY", "PROHIBITED_CONTENT", "RECITATION", "MAX_TOKENS", "MALFORMED_FUNCTION_CALL"]
+)
+blocked = st.builds(
+    lambda nothing, reason: {**nothing, "finishReason": reason}, st.sampled_from(NOTHING), reasons
+) | st.sampled_from([None, 1, "x", [], {}])
+answering = st.builds(lambda reason: {**ANSWER["candidates"][0], "finishReason": reason}, reasons)
+
+
+@given(candidates=st.lists(blocked, max_size=4))
+def test_a_row_without_content_is_empty_whatever_its_finish_reason(candidates: list[Any]) -> None:
+    line = orjson.dumps({"key": "r", "response": {"candidates": candidates}})
+
+    assert read_row(line).outcome is Outcome.EMPTY
+
+
+@given(before=st.lists(blocked, max_size=3), one=answering, after=st.lists(blocked, max_size=3))
+def test_one_candidate_with_content_is_an_answer(
+    before: list[Any], one: dict[str, Any], after: list[Any]
+) -> None:
+    line = orjson.dumps({"key": "r", "response": {"candidates": [*before, one, *after]}})
+
+    assert read_row(line) == Row(Outcome.OK, "r")
+
+
+@pytest.mark.parametrize("candidates", [True, 1, "text", {"content": ANSWER}])
+def test_candidates_that_are_no_list_are_no_answer(candidates: Any) -> None:
+    line = orjson.dumps({"response": {"candidates": candidates}})
+
+    assert read_row(line) == Row(Outcome.EMPTY)
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        ({"candidates": [{"finishReason": "SAFETY"}]}, "SAFETY"),
+        ({"promptFeedback": {"blockReason": "OTHER"}}, "OTHER"),
+        ({"candidates": [], "promptFeedback": {"blockReason": "OTHER"}}, "OTHER"),
+        ({"candidates": [{"finishReason": 7}]}, ""),
+        ({"candidates": [{"finishReason": "no name of Gemini's"}]}, ""),
+        ({"candidates": [1], "promptFeedback": []}, ""),
+    ],
+)
+def test_an_empty_row_says_why_in_geminis_word(response: Any, reason: str) -> None:
+    assert read_row(orjson.dumps({"response": response})) == Row(Outcome.EMPTY, reason=reason)
+
+
+def test_why_rows_are_empty_is_counted_without_end_but_not_told_without_end() -> None:
+    tally = Tally()
+    tally.count(Row(Outcome.EMPTY))
+    for number in range(500):
+        tally.count(Row(Outcome.EMPTY, str(number), reason=f"{'R' * 30}{number}{'R' * 30}"))
+
+    counted = tally.counts(None)["reasons"]
+    assert (len(counted), sum(counted.values())) == (51, 501)
+    assert counted["unspecified"] == 1
+    assert max(map(len, counted)) == 40
+    tally.close()
+
+
+def test_what_an_empty_row_cost_is_counted() -> None:
+    usage = {"promptTokenCount": 8, "thoughtsTokenCount": 4}
+    candidates = [{"finishReason": "MAX_TOKENS"}]
+    row = read_row(orjson.dumps({"response": {"candidates": candidates, "usageMetadata": usage}}))
+
+    assert row.outcome is Outcome.EMPTY
+    assert row.tokens == (("input", "unspecified", 8), ("thought", "unspecified", 4))
+
+
 def test_tokens_are_told_by_kind_and_modality() -> None:
     usage = {
         "promptTokenCount": 8,
@@ -52,7 +134,7 @@ def test_tokens_are_told_by_kind_and_modality() -> None:
         "thoughtsTokenCount": 4,
         "candidatesTokenCount": None,
     }
-    row = read_row(orjson.dumps({"response": {"candidates": [1], "usageMetadata": usage}}))
+    row = read_row(orjson.dumps({"response": {**ANSWER, "usageMetadata": usage}}))
 
     assert row.tokens == (
         ("input", "text", 5),
@@ -73,7 +155,10 @@ odd = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                ["response", "error", "key", "metadata", "code", "usageMetadata", "candidates"]
+                [
+                    *("response", "error", "key", "metadata", "code", "usageMetadata"),
+                    *("candidates", "content", "parts", "promptFeedback"),
+                ]
             ),
             inner,
             max_size=3,
@@ -156,7 +241,7 @@ def vector_line(**more: Any) -> bytes:
         {"key": 2**70},
         {"key": None, "metadata": {"key": "m"}},
         {"response": {"embedding": {}, "text": "x" * 2000}},
-        {"response": {"embedding": None, "candidates": [1], "text": "x" * 2000}},
+        {"response": {"embedding": None, **ANSWER, "text": "x" * 2000}},
         {"response": [{"embedding": "x" * 2000}]},
         {"other": "é" * 2000},
     ],

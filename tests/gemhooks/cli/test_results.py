@@ -12,7 +12,8 @@ from gemhooks.errors import Misconfigured
 from gemhooks.ledger import open_ledger
 from gemhooks.results import ResultsStore
 
-ROWS = [{"key": "a", "response": {"candidates": [{}]}}, {"key": "b", "error": {"code": 14}}]
+ANSWER = {"candidates": [{"content": {"parts": [{"text": "x"}]}}]}
+ROWS = [{"key": "a", "response": ANSWER}, {"key": "b", "error": {"code": 14}}]
 
 
 @pytest.fixture
