@@ -1,15 +1,20 @@
 """Cuts bytes that arrive in pieces into lines, however large the whole is."""
 
+import codecs
 from collections.abc import Iterable, Iterator
 
 LONGEST_LINE = 32 << 20  # bytes; a longer one is not read as a row
 
 
 class Lines:
-    """Lines without their ends. Of one that is too long only the beginning is kept."""
+    """Lines without their ends, nor the byte order mark that Windows puts before the first.
+
+    Of a line that is too long only the beginning is kept.
+    """
 
     def __init__(self) -> None:
         self._rest = bytearray()
+        self._mark = codecs.BOM_UTF8  # until the first line is there
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """The lines that *chunk* completes; empty ones are left out."""
@@ -18,7 +23,9 @@ class Lines:
             self._keep(chunk)
             return
         while end >= 0:
-            if line := self._completed(chunk, start, end).rstrip(b"\r"):
+            line = self._completed(chunk, start, end).removeprefix(self._mark).rstrip(b"\r")
+            self._mark = b""
+            if line:
                 yield line
             start = end + 1
             end = chunk.find(b"\n", start)
@@ -26,8 +33,8 @@ class Lines:
 
     def end(self) -> Iterator[bytes]:
         """The last line, if the file does not end with a line's end."""
-        line, self._rest = bytes(self._rest).rstrip(b"\r"), bytearray()
-        if line:
+        line, self._rest = bytes(self._rest).removeprefix(self._mark), bytearray()
+        if line := line.rstrip(b"\r"):
             yield line
 
     def _completed(self, chunk: bytes, start: int, end: int) -> bytes:

@@ -1,3 +1,4 @@
+import codecs
 import json
 from typing import Any
 
@@ -184,7 +185,40 @@ def test_lines_are_the_same_however_they_arrive(
     whole = b"\n".join(parts) + (b"\n" if last else b"")
     chunks = [whole[start : start + size] for start in range(0, len(whole), size)]
 
-    assert list(lines_of(chunks)) == [line for each in parts if (line := each.rstrip(b"\r"))]
+    expected = whole.removeprefix(codecs.BOM_UTF8).split(b"\n")
+    assert list(lines_of(chunks)) == [line for each in expected if (line := each.rstrip(b"\r"))]
+
+
+@given(
+    mark=st.sampled_from([b"", codecs.BOM_UTF8]),
+    end=st.sampled_from([b"\n", b"\r\n"]),
+    rows=st.lists(st.sampled_from([b"", b"{}", b"x", codecs.BOM_UTF8 + b"{}"]), max_size=3),
+    size=st.integers(1, 7),
+    last=st.booleans(),
+)
+def test_a_byte_order_mark_is_taken_off_at_the_start_of_a_file_and_nowhere_else(
+    mark: bytes, end: bytes, rows: list[bytes], size: int, *, last: bool
+) -> None:
+    rows = [b"{}", *rows]
+    whole = mark + end.join(rows) + (end if last else b"")
+    chunks = [whole[start : start + size] for start in range(0, len(whole), size)]
+
+    assert list(lines_of(chunks)) == [row for row in rows if row]
+
+
+@pytest.mark.parametrize("rest", [b"", b"\n", b"\r\n", b"\n\r\n"])
+def test_a_file_of_nothing_but_a_byte_order_mark_has_no_lines(rest: bytes) -> None:
+    assert not list(lines_of([codecs.BOM_UTF8 + rest]))
+
+
+def test_the_first_row_after_a_byte_order_mark_is_an_answer() -> None:
+    tally = Tally()
+    for byte in codecs.BOM_UTF8 + orjson.dumps({"key": "r", "response": ANSWER}):
+        tally.feed(bytes([byte]))
+    tally.end()
+
+    assert tally.outcome(1) == "succeeded"
+    tally.close()
 
 
 def test_a_line_without_end_takes_no_memory_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """``gemhooks results`` and ``gemhooks batches``, as a person runs them."""
 
+import codecs
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,16 @@ def test_the_input_of_what_needs_another_try_is_written(folder: Path) -> None:
     assert output.read_bytes() == b'{"key":"b","request":{}}\n{"key":"c","request":{}}\n'
     assert "2 rows to send again" in told
     assert "1 were answered" in told
+
+
+def test_an_input_with_a_byte_order_mark_has_its_first_request_told_apart(folder: Path) -> None:
+    given, output = requests(folder), folder / "retry.jsonl"
+    given.write_bytes(codecs.BOM_UTF8 + given.read_bytes())
+
+    told = run("batches", "retry", "b1", "--input", given, "--output", output).output
+
+    assert output.read_bytes() == b'{"key":"b","request":{}}\n{"key":"c","request":{}}\n'
+    assert "no key" not in told
 
 
 def test_of_an_expired_batch_everything_needs_another_try(folder: Path) -> None:
