@@ -48,10 +48,12 @@ class Files:
         """Open *source*, a ``files/...`` name or a URL, at byte *start*.
 
         A server that knows no ranges begins at 0. Raises NotYet for a 404, Gone, Retry, also for a
-        cut in the middle, Shorter, and Refused for a place that is not allowed.
+        cut in the middle or bytes that are encoded, Shorter, and Refused for a place that is not
+        allowed.
         """
         headers = {"Range": f"bytes={start}-"} if start else {}
         with self._rest.get(self._place(source), headers) as response:
+            _must_be_plain(response.headers)
             begin, total = _extent(response.status, response.headers, start)
             yield Download(
                 begin,
@@ -94,6 +96,13 @@ def _url(source: str) -> str:
     if source.startswith("gs://"):
         raise Refused("gs:// needs the bucket's own credentials: fetch it with gcloud storage")
     raise Refused("the place of the result is neither a file's name nor a URL")
+
+
+def _must_be_plain(headers: Mapping[str, str]) -> None:
+    """Raise Retry where the bytes are not the file's own: its ranges and length count no other."""
+    encoding = headers.get("content-encoding", "").strip()
+    if encoding.lower() not in ("", "identity"):
+        raise Retry(f"the result comes encoded ({encoding[:40]}), though we accept no encoding")
 
 
 def _extent(status: int, headers: Mapping[str, str], asked: int) -> tuple[int, int | None]:

@@ -93,3 +93,24 @@ def test_a_connection_that_is_cut_is_a_retry(server: ScriptedServer, files: File
 
     with pytest.raises(Retry):
         read(files, "files/a")
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "br", "identity, gzip", "x"])
+@pytest.mark.parametrize(("status", "start"), [(200, 0), (200, 2), (206, 2)])
+def test_bytes_in_another_encoding_than_asked_for_are_not_taken(
+    server: ScriptedServer, files: Files, encoding: str, status: int, start: int
+) -> None:
+    told = {"Content_Encoding": encoding, "Content_Range": "bytes 2-4/5"}
+    server.answer(status, b"tes", **told)
+
+    with pytest.raises(Retry, match="encoded"):
+        read(files, "files/a", start=start)
+
+
+@pytest.mark.parametrize("encoding", ["", " ", "identity", "Identity"])
+def test_an_encoding_that_is_none_is_taken(
+    server: ScriptedServer, files: Files, encoding: str
+) -> None:
+    server.answer(200, b"bytes", Content_Encoding=encoding)
+
+    assert read(files, "files/a") == b"bytes"
