@@ -15,6 +15,8 @@ from gemhooks.gemini.rest import Rest
 
 PAGE = 100  # operations an answer
 MOST_PAGES = 50
+BATCH = "batches/"
+INLINE = ": start the batch again with an input file, and its results come as a file of any size"
 
 
 class Operations:
@@ -30,7 +32,8 @@ class Operations:
         Refused.
         """
         path = "/".join(segment(each) for each in name.split("/"))
-        _, found = self._rest.json(path)
+        advice = INLINE if name.startswith(BATCH) else ""
+        _, found = self._rest.json(path, advice=advice)
         told = found.get("name") if isinstance(found, dict) else None
         if not isinstance(told, str) or bare_id(told) != bare_id(name):
             raise Retry(MALFORMED)

@@ -65,10 +65,13 @@ class Rest:
         self._timeout = timeout
         self._pools = Pools(timeout)
 
-    def json(self, path: str) -> tuple[bytes, Any]:
-        """The answer to GET *path*, whole and parsed. Raises ours, as the whole package does."""
+    def json(self, path: str, *, advice: str = "") -> tuple[bytes, Any]:
+        """The answer to GET *path*, whole and parsed. Raises ours, as the whole package does.
+
+        *advice* is what to do about an answer that is too large: the end of the error's sentence.
+        """
         with self.get(self.place(path)) as response:
-            raw = bounded(response.stream(CHUNK), self._timeout)
+            raw = bounded(response.stream(CHUNK), self._timeout, advice)
         try:
             return raw, jsontext.loads(raw)
         except (jsontext.Malformed, RecursionError):
@@ -188,14 +191,14 @@ class Rest:
         raise of_status(response.status, response.headers, body, key=self._key)
 
 
-def bounded(chunks: Iterable[bytes], timeout: float) -> bytes:
+def bounded(chunks: Iterable[bytes], timeout: float, advice: str = "") -> bytes:
     """All of *chunks*; Refused for too many bytes, Retry for too slow ones."""
     deadline = time.monotonic() + ANSWER_TIMEOUTS * timeout
     whole = bytearray()
     for chunk in chunks:
         whole += chunk
         if len(whole) > LARGEST_ANSWER:
-            raise Refused(f"Gemini's answer is larger than {LARGEST_ANSWER >> 20} MiB")
+            raise Refused(f"Gemini's answer is larger than {LARGEST_ANSWER >> 20} MiB{advice}")
         if time.monotonic() > deadline:
             raise Retry("Gemini's answer did not end in time")
     return bytes(whole)

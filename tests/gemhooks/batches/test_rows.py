@@ -59,7 +59,7 @@ NOTHING: list[dict[str, Any]] = [
 reasons = st.sampled_from(
     ["STOP", "SAFETY", "PROHIBITED_CONTENT", "RECITATION", "MAX_TOKENS", "MALFORMED_FUNCTION_CALL"]
 )
-blocked = st.builds(
+blocked: st.SearchStrategy[Any] = st.builds(
     lambda nothing, reason: {**nothing, "finishReason": reason}, st.sampled_from(NOTHING), reasons
 ) | st.sampled_from([None, 1, "x", [], {}])
 answering = st.builds(lambda reason: {**ANSWER["candidates"][0], "finishReason": reason}, reasons)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gemhooks.errors import NotYet, Retry
+from gemhooks.errors import NotYet, Refused, Retry
+from gemhooks.gemini import rest as rest_module
 from gemhooks.gemini.operations import MOST_PAGES, Operations
 from gemhooks.gemini.rest import Rest
 from tests.gemhooks.gemini.scripted import ScriptedServer
@@ -49,6 +50,26 @@ def test_another_answer_than_ours_is_asked_for_again(
 
     with pytest.raises(Retry, match="malformed"):
         operations.get("batches/b1")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"), [("batches/b1", True), ("models/veo/operations/o1", False)]
+)
+def test_a_batch_with_too_much_inline_is_refused_with_what_to_do(
+    server: ScriptedServer,
+    operations: Operations,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    *,
+    advice: bool,
+) -> None:
+    monkeypatch.setattr(rest_module, "LARGEST_ANSWER", 10)
+    answer(server, {"name": name, "done": True})
+
+    with pytest.raises(Refused, match="larger than") as caught:
+        operations.get(name)
+
+    assert ("input file" in str(caught.value)) is advice
 
 
 def test_an_operation_that_is_not_there_is_not_yet(
