@@ -93,16 +93,27 @@ class Undecodable(GemhooksError):
 class Retry(GemhooksError):
     """Raised by a handler to see the same message again, *after* seconds if it says so.
 
-    *reason* is shown in logs and, at the end, in the dead letter. The end is that of the schedule,
-    or comes after *most* attempts in all.
+    Without *after* it waits as long as the schedule says, but *at_least* so many seconds. *reason*
+    is shown in logs and, at the end, in the dead letter. The end is that of the schedule, or comes
+    after *most* attempts in all.
     """
 
-    def __init__(self, reason: str, *, after: float | None = None, most: int | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        after: float | None = None,
+        at_least: float = 0.0,
+        most: int | None = None,
+    ) -> None:
         if after is not None and not after >= 0:  # NaN too; a text is a TypeError
             raise ValueError(f"after must be seconds, not {after}")
+        if not at_least >= 0:
+            raise ValueError(f"at_least must be seconds, not {at_least}")
         super().__init__(reason)
         self.reason = str(reason)  # people pass the exception that they caught
         self.after = after
+        self.at_least = at_least
         self.most = most
 
 

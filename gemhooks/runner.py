@@ -219,7 +219,7 @@ class Runner:
                 return Outcome(Fate.DUPLICATE)
             case Claim.UNKNOWN:  # for all we know it killed its process: that was an attempt
                 lost = Retry("its process died")
-                return self.again(message, lost, after=None, given_up="kills_its_process")
+                return self.again(message, lost, given_up="kills_its_process")
             case _:
                 return Outcome(Fate.WAIT, "a copy is being handled", BUSY_DELAY)
 
@@ -233,19 +233,19 @@ class Runner:
             why = "rejected" if isinstance(error, Reject) else "undecodable"
             return dead(why, _said(error), error)
         except Retry as error:
-            return self.again(message, error, after=error.after)
+            return self.again(message, error)
         except Unavailable as error:
             return self.hindered(message, error)
         except KeyboardInterrupt:  # of a person who tries a handler in a main thread
             raise
         except BaseException as error:  # SystemExit too: who would settle the message then?
             log.exception("handler_failed")
-            return self.again(message, error, after=None)
+            return self.again(message, error)
 
     def hindered(self, message: Message, error: Unavailable) -> Outcome:
         """Uncounted, except where the broker will never take what the handler publishes."""
         if isinstance(error, PublishFailed) and not error.passes:
-            return self.again(message, error, after=None)
+            return self.again(message, error)
         return away(error)
 
     def call(self, message: Message) -> Outcome:
@@ -260,12 +260,7 @@ class Runner:
         return Outcome(Fate.DONE, said.reason) if isinstance(said, Handled) else DONE
 
     def again(
-        self,
-        message: Message,
-        error: BaseException,
-        *,
-        after: float | None,
-        given_up: str = "gave_up",
+        self, message: Message, error: BaseException, *, given_up: str = "gave_up"
     ) -> Outcome:
         """One more try on the schedule, or the dead letters once it is used up."""
         unproven = isinstance(error, NotYet) and message.trust == "hint"
@@ -273,10 +268,19 @@ class Runner:
             return dead("not_found", _said(error), error)
         if message.attempt >= self.allowed(error):
             return dead(given_up, _said(error), error)
-        planned = self.schedule[message.attempt - 1] if after is None else after
-        wait = min(planned * (1 + JITTER * self.jitter()), LONGEST_AFTER)
+        wait = self.planned(message, error) * (1 + JITTER * self.jitter())
         reason = error.reason if isinstance(error, Retry) else type(error).__name__
-        return Outcome(Fate.RETRY, redact(reason)[:200], wait)
+        return Outcome(Fate.RETRY, redact(reason)[:200], min(wait, LONGEST_AFTER))
+
+    def planned(self, message: Message, error: BaseException) -> float:
+        """Seconds until the next attempt.
+
+        A server's wait only lengthens it: six short ones would use up the attempts of hours.
+        """
+        scheduled = self.schedule[message.attempt - 1]
+        if not isinstance(error, Retry):
+            return scheduled
+        return max(scheduled if error.after is None else error.after, error.at_least)
 
     def allowed(self, error: BaseException) -> int:
         """How many attempts there are in all."""

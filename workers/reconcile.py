@@ -100,7 +100,7 @@ def one_round(reconciler: Reconciler) -> float:
         reconciler.round()
     except Retry as error:
         log.warning("round_cut_short", reason=error.reason)
-        return error.after or 0.0
+        return error.at_least
     except Unavailable as error:
         log.warning("round_cut_short", reason=logs.redact(str(error)))
     except Exception:

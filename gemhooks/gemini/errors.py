@@ -72,15 +72,15 @@ def of_status(status: int, headers: Mapping[str, str], body: object, *, key: str
         return Gone("Gemini says that it is gone (410)")
     if status in (*TIMEOUTS, TOO_MANY) or status >= SERVER_ERROR:
         kind = AnswerLost if status in TIMEOUTS else Retry
-        return kind(f"Gemini answered {status}", after=_retry_after(headers))
+        return kind(f"Gemini answered {status}", at_least=_retry_after(headers))
     if status in KEY_REFUSED:
         return Refused(f"Gemini refuses our API key for this ({status})", status=status)
     return Refused(f"Gemini answered {status}: {_text(body, key=key)}", status=status)
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
+def _retry_after(headers: Mapping[str, str]) -> float:
     seconds = _seconds(str(headers.get("retry-after", "")))
-    return None if seconds is None or not seconds >= 0 else min(seconds, LONGEST_WAIT)
+    return 0.0 if seconds is None or not seconds >= 0 else min(seconds, LONGEST_WAIT)
 
 
 def _seconds(text: str) -> float | None:

@@ -30,7 +30,7 @@ FAILED = "disabled_due_to_failed_deliveries"
 PREFIX = "webhooks/"  # older answers have the resource name where newer ones have the bare id
 PAGE = 1000  # the most that the API gives at once
 MOST_PAGES = 1000
-PAUSES = (0.5, 1.0, 2.0)  # seconds before each repetition, unless Gemini says how long
+PAUSES = (0.5, 1.0, 2.0)  # seconds before each repetition; longer where Gemini says so
 LONGEST_PAUSE = 30.0
 
 T = TypeVar("T")
@@ -186,7 +186,7 @@ class Webhooks:
             try:
                 return call()
             except Retry as error:
-                self._sleep(min(error.after or pause, LONGEST_PAUSE))
+                self._sleep(min(max(pause, error.at_least), LONGEST_PAUSE))
         return call()
 
 

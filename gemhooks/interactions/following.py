@@ -127,7 +127,7 @@ class _Following:
     def _cut(self, error: Retry) -> None:
         if isinstance(error, NotYet) and not self._began:
             raise error
-        self.asked_to_wait = error.after or 0.0
+        self.asked_to_wait = error.at_least
         log.info("stream_cut", id=self._id, reason=error.reason)
 
     def _is_over(self) -> bool:

@@ -156,7 +156,9 @@ def test_a_handled_message_is_marked_done_before_it_is_acknowledged() -> None:
     [
         (Retry("slow"), ("later", 2, 5.0)),
         (Retry("slow", after=77.0), ("later", 2, 77.0)),
+        (Retry("slow", after=1.0), ("later", 2, 1.0)),
         (Retry("slow", after=1e9), ("later", 2, 86_400.0)),
+        (Retry("busy", at_least=1e9), ("later", 2, 86_400.0)),
         (NotYet("not_found"), ("later", 2, 5.0)),
         (ValueError("a bug"), ("later", 2, 5.0)),
         (Reject("no such shop"), DeadLetter("rejected", "Reject", "no such shop")),
@@ -167,6 +169,24 @@ def test_each_way_to_fail_has_its_own_end(error: Exception, settled: object) -> 
 
     assert run(raising(error), KeptDelivery(message()), ledger) == [settled]
     assert ledger.calls == ["claim", "release"]
+
+
+@pytest.mark.parametrize("at_least", [0.0, 1.0, 30.0, 77.0])
+def test_a_least_wait_lengthens_the_wait_of_the_schedule_and_never_shortens_it(
+    at_least: float,
+) -> None:
+    busy = raising(Retry("busy", at_least=at_least))
+
+    for attempt, planned in enumerate(SCHEDULE, start=1):
+        settled = run(busy, KeptDelivery(message(attempt)))
+
+        assert settled == [("later", attempt + 1, max(planned, at_least))]
+
+
+def test_a_wait_of_exactly_so_long_may_have_a_least_one_too() -> None:
+    asked = raising(Retry("busy", after=7.0, at_least=9.0))
+
+    assert run(asked, KeptDelivery(message())) == [("later", 2, 9.0)]
 
 
 def test_the_schedule_ends_in_the_dead_letters() -> None:
@@ -389,8 +409,9 @@ def mistaken(make: Callable[[], BaseException]) -> Callable[[events.BatchFailed]
         lambda: Retry("x", after=timedelta(minutes=5)),  # type: ignore[arg-type]  # idem
         lambda: Retry("x", after=math.nan),
         lambda: Retry("x", after=-1),
+        lambda: Retry("x", at_least=-1),
     ],
-    ids=["exit", "no text", "error as reason", "text", "timedelta", "nan", "negative"],
+    ids=["exit", "no text", "error as reason", "text", "timedelta", "nan", "negative", "least"],
 )
 @pytest.mark.parametrize("attempt", [1, 3])
 def test_whatever_a_handler_raises_the_message_is_settled_and_its_claim_released(

@@ -358,7 +358,7 @@ def test_a_chain_that_lasts_too_long_ends_in_a_dead_letter(bench: Bench) -> None
 
 
 @pytest.mark.parametrize(
-    "error", [Retry("Gemini answered 500", after=7.0), Refused("refused (403)", status=403)]
+    "error", [Retry("Gemini answered 500", at_least=7.0), Refused("refused (403)", status=403)]
 )
 def test_a_refused_continuation_is_repeated_with_the_stored_results(
     bench: Bench, error: Retry | Refused

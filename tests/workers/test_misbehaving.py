@@ -127,7 +127,7 @@ def test_what_cannot_be_fetched_is_told_and_leaves_nothing_half(
     assert KEY not in told
     assert KEY not in stream.getvalue()
     if rule.retry_after is not None and isinstance(caught.value, Retry):
-        assert caught.value.after == 7
+        assert caught.value.at_least == 7
 
     simulator.faults = Faults()  # and the next attempt makes it good
     fetcher.fetch(event("batch.succeeded", id=batch_id))

@@ -158,7 +158,7 @@ def test_what_cannot_be_had_at_all_is_told(error: Exception) -> None:
 def test_a_wait_that_gemini_asks_for_is_kept() -> None:
     pauses: list[float] = []
     source = Failing(EVENTS)
-    source.errors = [Retry("429", after=7.0), Retry("cut")]
+    source.errors = [Retry("429", at_least=7.0), Retry("cut")]
 
     assert list(follow(ID, gemini=source, pause=pauses.append))
     assert pauses[0] == 7.0
