@@ -1,9 +1,11 @@
 """Both of google-genai's error trees, and its transport's, become ours by one rule."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Any
 
 from gemhooks.errors import AnswerLost, GemhooksError, Gone, NotYet, Refused, Retry
 
@@ -13,6 +15,7 @@ OK, TOO_MANY, SERVER_ERROR = 200, 429, 500
 TIMEOUTS = (408, 504)  # a gateway gave up; what is behind it may have gone on
 NOT_FOUND, GONE, KEY_REFUSED = 404, 410, (401, 403)
 MALFORMED = "malformed answer"
+DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)s")  # in JSON, as in "34.07s"
 NEVER_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout")  # httpx's: no connection was had
 TRANSPORTS = (
     "google",
@@ -72,15 +75,33 @@ def of_status(status: int, headers: Mapping[str, str], body: object, *, key: str
         return Gone("Gemini says that it is gone (410)")
     if status in (*TIMEOUTS, TOO_MANY) or status >= SERVER_ERROR:
         kind = AnswerLost if status in TIMEOUTS else Retry
-        return kind(f"Gemini answered {status}", at_least=_retry_after(headers))
+        return kind(f"Gemini answered {status}", at_least=_asked_wait(headers, body))
     if status in KEY_REFUSED:
         return Refused(f"Gemini refuses our API key for this ({status})", status=status)
     return Refused(f"Gemini answered {status}: {_text(body, key=key)}", status=status)
 
 
+def _asked_wait(headers: Mapping[str, str], body: object) -> float:
+    """Seconds that the server wants to be left alone; Gemini's quota says so in the body only."""
+    return min(max((_retry_after(headers), *_retry_delays(body))), LONGEST_WAIT)
+
+
 def _retry_after(headers: Mapping[str, str]) -> float:
     seconds = _seconds(str(headers.get("retry-after", "")))
-    return 0.0 if seconds is None or not seconds >= 0 else min(seconds, LONGEST_WAIT)
+    return 0.0 if seconds is None or not seconds >= 0 else seconds
+
+
+def _retry_delays(body: object) -> Iterator[float]:
+    for each in _details(body):
+        if said := DURATION.fullmatch(str(each.get("retryDelay"))):
+            yield float(said[1])
+
+
+def _details(body: object) -> Iterator[dict[str, Any]]:
+    """What an error says to machines; nothing where it has another shape."""
+    inner = body.get("error") if isinstance(body, dict) else None
+    given = inner.get("details") if isinstance(inner, dict) else None
+    return (each for each in (given if isinstance(given, list) else ()) if isinstance(each, dict))
 
 
 def _seconds(text: str) -> float | None:

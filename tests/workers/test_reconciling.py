@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from gemhooks import events
 from gemhooks.errors import Gone, NotYet, PublishFailed, Refused, Retry
+from gemhooks.gemini.errors import of_status
 from gemhooks.ledger import Job, Ledgers, open_ledger
 from gemhooks.messages import Source
 from gemhooks.metrics import ReconcilerMetrics
@@ -258,6 +259,14 @@ def test_where_gemini_asks_for_patience_the_round_ends(bench: Bench) -> None:
 
     assert one_round(bench.reconciler()) == 7.0
     assert len(bench.observer.asked) == 1
+
+
+def test_the_delay_in_the_body_of_a_429_is_a_pause_of_the_reconciler(bench: Bench) -> None:
+    body = {"error": {"code": 429, "details": [{"retryDelay": "34.5s"}]}}
+    bench.started()
+    bench.observer.sights["v1_x"] = of_status(429, {}, body, key="any")
+
+    assert one_round(bench.reconciler()) == 34.5
 
 
 def test_an_event_that_the_broker_did_not_take_is_told_the_next_time(bench: Bench) -> None:

@@ -1,0 +1,109 @@
+"""What only the body of a refusal says, by each way to ask: Google's client and our own."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from gemhooks.errors import Retry
+from gemhooks.gemini import Gemini
+from tests.gemhooks.gemini.scripted import ScriptedServer
+
+KEY = "AIza-not-a-real-key-0123456789"
+ASKING: dict[str, Callable[[Gemini], object]] = {
+    "an interaction, by Google's client": lambda gemini: gemini.interactions.get("int_1"),
+    "a start, by Google's client": lambda gemini: gemini.starts.batch(model="m", src="files/a"),
+    "an operation, by ours": lambda gemini: gemini.operations.get("batches/b1"),
+    "a start, by ours": lambda gemini: gemini.starts.video(model="m", instances=[]),
+}
+GOOGLE = "type.googleapis.com/google.rpc."
+
+
+@dataclass
+class Asking:
+    """One way to ask a scripted server."""
+
+    server: ScriptedServer
+    ask: Callable[[], object]
+
+    def refuse(self, status: int, *details: Any, **headers: str) -> None:
+        error = {"code": status, "message": "Please wait.", "status": "X", "details": details}
+        self.server.answer(status, json.dumps({"error": error}).encode(), **headers)
+
+
+@pytest.fixture(params=ASKING)
+def asking(server: ScriptedServer, request: pytest.FixtureRequest) -> Iterator[Asking]:
+    with closing(Gemini(KEY, base_url=server.url)) as gemini:
+        yield Asking(server, lambda: ASKING[request.param](gemini))
+
+
+def retry_info(delay: Any) -> dict[str, Any]:
+    return {"@type": f"{GOOGLE}RetryInfo", "retryDelay": delay}
+
+
+def wait_of(asking: Asking) -> float:
+    with pytest.raises(Retry) as caught:
+        asking.ask()
+    assert caught.value.after is None
+    return caught.value.at_least
+
+
+@pytest.mark.parametrize(("delay", "wait"), [("34s", 34.0), ("34.074824224s", 34.074824224)])
+def test_the_delay_in_the_body_of_a_429_is_the_least_wait(
+    asking: Asking, delay: str, wait: float
+) -> None:
+    asking.refuse(429, {"@type": f"{GOOGLE}QuotaFailure"}, retry_info(delay))
+
+    assert wait_of(asking) == wait
+
+
+def test_a_503_may_say_its_delay_in_the_body_too(asking: Asking) -> None:
+    asking.refuse(503, retry_info("9s"))
+
+    assert wait_of(asking) == 9.0
+
+
+@pytest.mark.parametrize(("header", "wait"), [("7", 34.0), ("77", 77.0), ("soon", 34.0)])
+def test_of_a_header_and_a_body_the_longer_wait_is_kept(
+    asking: Asking, header: str, wait: float
+) -> None:
+    asking.refuse(429, retry_info("34s"), Retry_After=header)
+
+    assert wait_of(asking) == wait
+
+
+@pytest.mark.parametrize("delay", ["86400s", "9" * 400 + "s"])
+def test_a_delay_is_kept_up_to_an_hour(asking: Asking, delay: str) -> None:
+    asking.refuse(429, retry_info(delay))
+
+    assert wait_of(asking) == 3600.0
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [
+        *map(retry_info, ["", "s", "34", "34m", "-34s", "+34s", "1e9s", "nans", "infs", "٣s"]),
+        *map(retry_info, [None, 34, 1.5, True, [], {"seconds": 34}]),
+        {},
+        None,
+        7,
+        "RetryInfo",
+    ],
+)
+def test_a_malformed_delay_is_ignored(asking: Asking, detail: Any) -> None:
+    asking.refuse(429, detail)
+
+    assert wait_of(asking) == 0.0
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["null", "7", "[]", '{"error":7}', '{"error":{"details":7}}', '{"error":{"details":{}}}'],
+)
+def test_a_body_of_another_shape_is_ignored(asking: Asking, body: str) -> None:
+    asking.server.answer(429, body.encode())
+
+    assert wait_of(asking) == 0.0
