@@ -142,7 +142,10 @@ class Gone(Reject):
 
 
 class Refused(Reject):
-    """Gemini refuses our key or our request: a person must look. *status* is HTTP's."""
+    """Gemini refuses our key or our request: a person must look.
+
+    *status* is HTTP's, but 401 for a key that is invalid or expired: Gemini answers 400 then.
+    """
 
     def __init__(self, reason: str, *, status: int | None = None) -> None:
         super().__init__(reason)

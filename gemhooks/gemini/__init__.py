@@ -35,7 +35,7 @@ class Gemini:
         hosts: tuple[str, ...] = (),
         asked: Asked = unheard,
     ) -> None:
-        """*asked* hears the status of each answer, None where there was none."""
+        """*asked* hears the status of each answer, 401 for any refused key, None for no answer."""
         self._connection = Connection(api_key, base_url=base_url, timeout=timeout, asked=asked)
         self._rest = Rest(
             api_key.strip(), base_url=base_url, timeout=timeout, hosts=hosts, asked=asked

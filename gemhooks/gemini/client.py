@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gemhooks.errors import Misconfigured, Refused
-from gemhooks.gemini.errors import OK, Asked, ours, status_of, unheard
+from gemhooks.gemini.errors import OK, Asked, meant_by, ours, unheard
 from gemhooks.gemini.rest import bounded
 
 
@@ -44,7 +44,7 @@ class Connection:
                 raw = bounded(response.iter_bytes(), self._timeout)
             self._asked(status)
         except Exception as error:
-            self._asked(status_of(error))
+            self._asked(meant_by(error))
             known = ours(error, key=self._key)
             if known is None:
                 raise
@@ -59,7 +59,7 @@ class Connection:
             answer = call(self._client())
             self._asked(OK)
         except Exception as error:
-            self._asked(status_of(error))
+            self._asked(meant_by(error))
             known = ours(error, key=self._key)
             if known is None:
                 raise

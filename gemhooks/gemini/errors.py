@@ -13,7 +13,10 @@ LONGEST_WAIT = 3600.0  # seconds; a server may not put us to sleep for longer
 LONGEST_TEXT = 300  # characters of a server's text that go into an error
 OK, TOO_MANY, SERVER_ERROR = 200, 429, 500
 TIMEOUTS = (408, 504)  # a gateway gave up; what is behind it may have gone on
-NOT_FOUND, GONE, KEY_REFUSED = 404, 410, (401, 403)
+NOT_FOUND, GONE = 404, 410
+BAD_REQUEST, UNAUTHENTICATED, FORBIDDEN = 400, 401, 403
+KEY_REFUSED = (UNAUTHENTICATED, FORBIDDEN)
+KEY_INVALID = "API_KEY_INVALID"  # for an expired key too
 MALFORMED = "malformed answer"
 DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)s")  # in JSON, as in "34.07s"
 NEVER_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout")  # httpx's: no connection was had
@@ -34,19 +37,34 @@ def unheard(_status: int | None) -> None:
     """Nobody counts."""
 
 
-def status_of(error: Exception) -> int | None:
-    """The HTTP status in one of Google's errors; None where it is about something else."""
+def meaning(status: int, body: object) -> int:
+    """What an answer counts as: its status, but 401 for the 400 with which Gemini refuses a key."""
+    reasons = [each.get("reason") for each in _details(body)] if status == BAD_REQUEST else []
+    return UNAUTHENTICATED if KEY_INVALID in reasons else status
+
+
+def meant_by(error: Exception) -> int | None:
+    """The :func:`meaning` of one of Google's errors; None where it is about something else."""
+    status = _status_of(error)
+    return None if status is None else meaning(status, _body_of(error))
+
+
+def _status_of(error: Exception) -> int | None:
     status = getattr(error, "status_code", None) or getattr(error, "code", None)
     return status if isinstance(status, int) else None
 
 
+def _body_of(error: Exception) -> object:
+    """Either tree has it under a name of its own."""
+    return getattr(error, "body", None) or getattr(error, "details", None)
+
+
 def ours(error: Exception, *, key: str) -> GemhooksError | None:
     """What *error* means to us; None for one that is a bug of ours and must be seen."""
-    status = status_of(error)
+    status = _status_of(error)
     if status is not None:
         headers = getattr(getattr(error, "response", None), "headers", None) or {}
-        body = getattr(error, "body", None) or getattr(error, "details", None)
-        return of_status(status, headers, body, key=key)
+        return of_status(status, headers, _body_of(error), key=key)
     if isinstance(error, GemhooksError):
         return error
     if isinstance(error, ArithmeticError):  # the client's own, over "Retry-After: inf" (tried)
@@ -76,8 +94,9 @@ def of_status(status: int, headers: Mapping[str, str], body: object, *, key: str
     if status in (*TIMEOUTS, TOO_MANY) or status >= SERVER_ERROR:
         kind = AnswerLost if status in TIMEOUTS else Retry
         return kind(f"Gemini answered {status}", at_least=_asked_wait(headers, body))
-    if status in KEY_REFUSED:
-        return Refused(f"Gemini refuses our API key for this ({status})", status=status)
+    meant = meaning(status, body)
+    if meant in KEY_REFUSED:
+        return Refused(f"Gemini refuses our API key for this ({status})", status=meant)
     return Refused(f"Gemini answered {status}: {_text(body, key=key)}", status=status)
 
 

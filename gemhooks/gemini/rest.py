@@ -15,7 +15,15 @@ import urllib3
 
 from gemhooks import jsontext
 from gemhooks.errors import AnswerLost, Refused, Retry
-from gemhooks.gemini.errors import MALFORMED, OK, Asked, of_status, unheard
+from gemhooks.gemini.errors import (
+    BAD_REQUEST,
+    MALFORMED,
+    OK,
+    Asked,
+    meaning,
+    of_status,
+    unheard,
+)
 from gemhooks.gemini.pools import Pools
 
 GOOGLE = "https://generativelanguage.googleapis.com"
@@ -178,7 +186,8 @@ class Rest:
         except (urllib3.exceptions.HTTPError, OSError):
             self._asked(None)
             raise
-        self._asked(response.status)
+        if response.status != BAD_REQUEST:  # what that means, only its body says
+            self._asked(response.status)
         return response
 
     def _refuse(self, response: urllib3.BaseHTTPResponse) -> NoReturn:
@@ -188,6 +197,8 @@ class Rest:
         with suppress(urllib3.exceptions.HTTPError, OSError, jsontext.Malformed):
             body = jsontext.loads(response.read(LARGEST_REFUSAL))
         response.close()
+        if response.status == BAD_REQUEST:
+            self._asked(meaning(response.status, body))
         raise of_status(response.status, response.headers, body, key=self._key)
 
 
