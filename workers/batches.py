@@ -65,8 +65,8 @@ class BatchFetcher:
             EventRecorder(self.jobs).record(event)  # it may be all there is
             return
         batch = batches.read(operation)
-        if batch.state in batches.RUNNING:  # the event was ahead of what can be read
-            raise NotYet(f"the batch is still {batch.state}")
+        if not batch.has_ended:  # the event was ahead of what can be read
+            raise NotYet(f"the batch is still {batch.state or events.UNKNOWN}")
         summary = self._known(batch) or self._fetched(event, batch)
         self._tell(event, summary)
         self._record(event, summary)

@@ -18,9 +18,9 @@ from workers.called import CallAnnouncer
 from workers.chains import Chains
 from workers.continuing import Continuer
 from workers.ports import InteractionReader, JobBook
+from workers.sightings import INTERACTION_ENDS
 
 ASKED = "interaction.requires_action"
-WAITING = ("in_progress", "queued")
 log = structlog.get_logger()
 
 
@@ -106,8 +106,8 @@ class FunctionCaller:
 
 
 def _not_waiting(status: Any) -> Handled:
-    if status in WAITING:  # the event was ahead of what can be read
-        raise NotYet(f"the interaction is still {status}")
+    if status not in INTERACTION_ENDS:  # the event was ahead of what can be read
+        raise NotYet(f"the interaction is still {status!r}"[:120])
     # The event was behind: another one tells what it has become.
     return Handled("not_waiting")
 

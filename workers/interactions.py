@@ -18,20 +18,15 @@ from workers import answers
 from workers.announcing import announce
 from workers.conversations import ConversationTeller
 from workers.ports import InteractionReader, JobRecorder, Results
-from workers.records import EventRecorder
+from workers.records import EventRecorder, kind_and_state
+from workers.sightings import INTERACTION_ENDS, REQUIRES_ACTION
 from workers.telling import ResultIndex
 
 WAITING = ("in_progress", "queued")
-# Every other status, known or not, is kept for a person to see and never taken for success.
-ENDED_OTHERWISE = (
-    "failed",
-    "cancelled",
-    "incomplete",
-    "budget_exceeded",
-    "requires_action",
-    "requires_continuation",
-    "idle",
-)
+SETTLED = (*INTERACTION_ENDS, REQUIRES_ACTION)
+# Every other status, known or not, is kept for a person to see, never taken for success, and asked
+# for again: it may still change.
+KNOWN = (*SETTLED, "requires_continuation", "idle")
 log = structlog.get_logger()
 
 
@@ -56,15 +51,13 @@ class InteractionFetcher:
         if status in WAITING:  # the event was ahead of what can be read
             raise NotYet(f"the interaction is still {status}")
         summary = summarise(fetched.parsed)
-        url = self.results.write("interactions", interaction_id, "json", fetched.raw)
-        summary_url = self.results.write(
-            "interactions", interaction_id, "summary.json", _json(summary)
-        )
-        if self.index is not None:
-            self.index.record("interaction", interaction_id, url, len(fetched.raw))
+        urls = self._store(interaction_id, fetched, summary)
+        if status not in SETTLED:
+            self._leave_open(event, fetched, status)
+            return
         if status == "completed":
-            self._announce(_fetched_message(event, fetched, summary, (url, summary_url)))
-        elif status == "requires_action" and not _tells_of_calls(event):
+            self._announce(_fetched_message(event, fetched, summary, urls))
+        elif status == REQUIRES_ACTION and not _tells_of_calls(event):
             # The functions worker's; the event that it waits for may be late.
             self._announce(look_again(interaction_id, by="interactions"))
         if self.conversations is not None:
@@ -82,6 +75,25 @@ class InteractionFetcher:
             if error.reason != "not_found":
                 raise
             EventRecorder(self.jobs).record(event)
+
+    def _store(
+        self, interaction_id: str, fetched: FetchedInteraction, summary: Summary
+    ) -> tuple[str, str]:
+        url = self.results.write("interactions", interaction_id, "json", fetched.raw)
+        summary_url = self.results.write(
+            "interactions", interaction_id, "summary.json", _json(summary)
+        )
+        if self.index is not None:
+            self.index.record("interaction", interaction_id, url, len(fetched.raw))
+        return url, summary_url
+
+    def _leave_open(
+        self, event: events.InteractionEvent, fetched: FetchedInteraction, status: Any
+    ) -> None:
+        """Note a status that is no end; NotYet, unless it is all that the event speaks of."""
+        self._record(event, fetched, status)
+        if status != kind_and_state(event)[1]:
+            raise NotYet(f"the interaction is still {status!r}"[:120])
 
     def _count(self, summary: Summary, size: int, seconds: float) -> None:
         self.metrics.fetched("interaction", size, seconds)
@@ -114,8 +126,7 @@ def _tells_of_calls(event: events.InteractionEvent) -> bool:
 
 
 def _state(status: Any) -> str:
-    known = isinstance(status, str) and (status == "completed" or status in ENDED_OTHERWISE)
-    return str(status) if known else events.UNKNOWN
+    return str(status) if status in KNOWN else events.UNKNOWN
 
 
 def _oddity(state: str, status: Any) -> str:

@@ -135,7 +135,7 @@ def _checked(partial: Partial) -> int:
 
 def _of_operation(operation: Json) -> Iterator[str | bytes]:
     """As the guide reads it: response.generateVideoResponse.generatedSamples[].video.uri."""
-    if not operation.get("done"):
+    if operation.get("done") is not True:
         raise NotYet("the video is still being made")
     response = _object(operation.get("response"))
     made = _object(response.get("generateVideoResponse")) or response

@@ -13,7 +13,6 @@ from gemhooks.events import bare_id
 Json = dict[str, Any]
 
 SUCCEEDED, PARTLY = "succeeded", "partially_succeeded"
-RUNNING = ("pending", "running", "queued", "unspecified")
 ENDED = (SUCCEEDED, PARTLY, "failed", "cancelled", "expired")
 PREFIXES = ("BATCH_STATE_", "JOB_STATE_")
 OUTPUTS = ("output", "response", "dest")
@@ -37,10 +36,16 @@ class Batch:
     requested: int | None = None  # rows that were asked for
     output_file: str = ""
     inlined: tuple[Json, ...] | None = field(default=None, repr=False)
+    is_done: bool = False  # by the operation's own word
     error_code: str = ""
     error_message: str = ""
     created: str = ""
     ended: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """No other state will follow; of a state that nobody knows only ``done`` can say so."""
+        return self.is_done or self.state in ENDED
 
 
 def read(operation: Json) -> Batch:
@@ -56,6 +61,7 @@ def read(operation: Json) -> Batch:
         requested=_count(_object(metadata.get("batchStats")).get("requestCount")),
         output_file=next(filter(None, map(_file, outputs)), ""),
         inlined=next((rows for rows in map(_inlined, outputs) if rows is not None), None),
+        is_done=operation.get("done") is True,
         error_code="" if error.get("code") is None else str(error["code"])[:100],
         error_message=_word(error.get("message")),
         created=_word(metadata.get("createTime")),

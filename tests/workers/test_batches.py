@@ -251,14 +251,30 @@ def test_a_partial_success_brings_its_rows(tmp_path: Path) -> None:
     assert it.summary()["outcome"] == "partly_failed"
 
 
-@pytest.mark.parametrize("state", ["BATCH_STATE_RUNNING", "JOB_STATE_PENDING"])
-def test_an_event_ahead_of_its_batch_is_waited_for(tmp_path: Path, state: str) -> None:
-    it = bench(tmp_path, {"name": f"batches/{ID}", "metadata": {"state": state}})
+STATES = ("RUNNING", "PENDING", "QUEUED", "UPDATING", "CANCELLING", "PAUSED", "UNSPECIFIED", "NEW")
+
+
+@pytest.mark.parametrize("what", ["succeeded", "failed", "cancelled", "brand_new"])
+@pytest.mark.parametrize("state", [*(f"JOB_STATE_{each}" for each in STATES), "", None, 7])
+def test_a_state_that_is_no_end_is_asked_for_again(tmp_path: Path, state: Any, what: str) -> None:
+    it = bench(tmp_path, {"name": f"batches/{ID}", "metadata": {"state": state}, "done": False})
 
     with pytest.raises(NotYet, match="still"):
-        it.fetcher.fetch(event("batch.succeeded", id=ID))
+        it.fetcher.fetch(event(f"batch.{what}", id=ID))
 
     assert not it.publisher.published
+    assert not it.jobs.last
+
+
+def test_an_event_ahead_of_its_batch_brings_its_rows_later(tmp_path: Path) -> None:
+    it = bench(tmp_path, {"name": f"batches/{ID}", "metadata": {"state": "JOB_STATE_UPDATING"}})
+    with pytest.raises(NotYet):
+        it.fetcher.fetch(event("batch.succeeded", id=ID))
+    it.operations.found = {f"batches/{ID}": succeeded(inlined=[answer("a")])}
+
+    it.fetcher.fetch(event("batch.succeeded", id=ID))
+
+    assert (it.told()["status"], it.jobs.last["state"]) == ("succeeded", "succeeded")
 
 
 @pytest.mark.parametrize("what", ["failed", "expired", "cancelled"])

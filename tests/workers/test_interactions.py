@@ -86,6 +86,7 @@ class Bench:
     """A fetcher and all that it touches."""
 
     fetcher: InteractionFetcher
+    gemini: ScriptedGemini
     results: ResultsStore
     publisher: MemoryPublisher
     jobs: MemoryJobs
@@ -103,15 +104,16 @@ def bench(
     publisher = publisher or MemoryPublisher()
     results, jobs = ResultsStore(str(folder)), MemoryJobs()
     registry = CollectorRegistry()
+    gemini = ScriptedGemini(answer)
     fetcher = InteractionFetcher(
-        ScriptedGemini(answer),
+        gemini,
         results,
         publisher,
         jobs,
         ResultMetrics(registry),
         publish_timeout=0.05,
     )
-    return Bench(fetcher, results, publisher, jobs, registry)
+    return Bench(fetcher, gemini, results, publisher, jobs, registry)
 
 
 def completed(**more: Any) -> events.InteractionCompleted:
@@ -215,8 +217,6 @@ def test_an_unfinished_interaction_is_waited_for_and_nothing_is_recorded(
         "cancelled",
         "incomplete",
         "budget_exceeded",
-        "requires_continuation",
-        "idle",
     ],
 )
 def test_another_end_is_kept_and_recorded_under_its_name_and_not_announced(
@@ -246,10 +246,13 @@ def test_one_that_waits_for_functions_is_handed_to_who_runs_them(tmp_path: Path)
 
 
 @pytest.mark.parametrize("status", ["brand_new", "COMPLETED", "", None, 7, ["completed"], {}])
-def test_a_status_nobody_knows_is_kept_and_never_success(tmp_path: Path, status: Any) -> None:
+def test_a_status_nobody_knows_is_kept_never_success_and_asked_for_again(
+    tmp_path: Path, status: Any
+) -> None:
     it = bench(tmp_path, interaction(status=status))
 
-    it.fetcher.fetch(completed())
+    with pytest.raises(NotYet, match="still"):
+        it.fetcher.fetch(completed())
 
     assert not it.publisher.published
     assert it.results.read("interactions", "int_1", "json") is not None
@@ -260,9 +263,37 @@ def test_a_status_nobody_knows_is_kept_and_never_success(tmp_path: Path, status:
 def test_a_missing_status_is_unknown(tmp_path: Path) -> None:
     it = bench(tmp_path, {"id": "int_1"})
 
-    it.fetcher.fetch(completed())
+    with pytest.raises(NotYet):
+        it.fetcher.fetch(completed())
 
     assert it.jobs.rows[0]["state"] == "unknown"
+
+
+@pytest.mark.parametrize("status", ["requires_continuation", "idle", "finalizing"])
+def test_a_status_that_is_no_end_is_kept_until_there_is_one(tmp_path: Path, status: str) -> None:
+    it = bench(tmp_path, interaction(status=status))
+    with pytest.raises(NotYet, match=status):
+        it.fetcher.fetch(completed())
+    first = it.jobs.rows[0]["state"]
+    it.gemini.answer = interaction(usage={"total_input_tokens": 5})
+
+    it.fetcher.fetch(completed())
+
+    assert first == (status if status != "finalizing" else "unknown")
+    assert it.jobs.rows[-1]["state"] == "completed"
+    assert it.fetched().data.text == "Hello"
+    seconds = "gemhooks_result_seconds_count"  # it is counted once, at its end
+    assert it.registry.get_sample_value(seconds, {"kind": "interaction"}) == 1
+
+
+@pytest.mark.parametrize("status", ["requires_continuation", "idle", "brand_new"])
+def test_an_event_that_speaks_of_that_very_status_is_done(tmp_path: Path, status: str) -> None:
+    it = bench(tmp_path, interaction(status=status))
+
+    it.fetcher.fetch_if_readable(ended(f"interaction.{status}"))
+
+    assert it.jobs.rows[0]["state"] == (status if status != "brand_new" else "unknown")
+    assert not it.publisher.published
 
 
 @pytest.mark.parametrize(

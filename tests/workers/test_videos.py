@@ -141,8 +141,9 @@ def test_an_event_that_leads_nowhere_is_refused(it: Bench) -> None:
         it.fetch(event("video.generated", id="bare"))
 
 
-def test_a_job_that_is_not_done_is_waited_for(it: Bench) -> None:
-    it.operations.found = {NAME: {"name": NAME}}
+@pytest.mark.parametrize("done", [None, False, "false", 0])
+def test_a_job_that_is_not_done_is_waited_for(it: Bench, done: Any) -> None:
+    it.operations.found = {NAME: operation("files/a") | {"done": done}}
 
     with pytest.raises(NotYet, match="still being made"):
         it.fetch(event("video.generated", id=NAME))
