@@ -38,6 +38,7 @@ def run(settings: Settings) -> int:
             broker.publisher,
             ReconcilerMetrics(registry),
             limits(settings),
+            send=broker.send,
             stop=stop,
             jitter=random.random,
         )

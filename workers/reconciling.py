@@ -3,24 +3,27 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import CancelledError
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any, Protocol
 
 import structlog
 
 from gemhooks import events, jsontext, topology
-from gemhooks.errors import Gone, NotYet, PublishFailed, Reject, Retry
+from gemhooks.errors import Gone, NotYet, Reject, Retry
 from gemhooks.functions import resuming
 from gemhooks.ledger import Job, Ledgers
-from gemhooks.messages import Message, Publisher, Source
+from gemhooks.ledger.lookups import STUCK
+from gemhooks.messages import Message, Publisher, Source, confirm
 from gemhooks.metrics import ReconcilerMetrics
 from workers.sightings import Sighting
 
-PUBLISH_TIMEOUT = 30.0  # seconds; the publisher itself gives up long before
 MOVING = ("fresh", "ended", "waiting", "reminded")  # what was found of a job that is not stuck
+ASKED = "interaction.requires_action"
 KEPT_FOR = 48 * 3600.0  # seconds; what ended before has no result left that we could fetch
+Send = Callable[[str, Message], "Future[None]"]  # to one queue only
 log = structlog.get_logger()
 
 
@@ -59,6 +62,7 @@ class Reconciler:
         metrics: ReconcilerMetrics,
         limits: Limits,
         *,
+        send: Send,
         stop: threading.Event,
         jitter: Callable[[], float],
     ) -> None:
@@ -66,6 +70,7 @@ class Reconciler:
         self._jobs, self._lookups = ledgers.jobs, ledgers.lookups
         self._handled = ledgers.handled
         self._publisher = publisher
+        self._send = send
         self._metrics = metrics
         self._limits = limits
         self._stop = stop
@@ -133,42 +138,66 @@ class Reconciler:
             self._lookups.again(job, after=self._limits.grace)
             return "fresh"
         event_type = f"{job.kind}.{sighting.state}"
-        if job.reported in (event_type, resuming.TYPE) or self._is_known(event_type, job.id):
+        if self._was_told(event_type, job):
             return self._remind(job, sighting)
-        self._publish(_message(event_type, job, sighting))
+        confirm(self._publisher.publish(_message(event_type, job, sighting)))
         self._lookups.reported(job, event_type)
         self._metrics.missed(event_type)
         log.warning("event_missed", event_type=event_type, kind=job.kind, id=job.id)
         return "ended" if sighting.has_ended else "waiting"
 
     def _remind(self, job: Job, sighting: Sighting) -> str:
-        """Have an interaction of ours looked at once more: told too early, it was left alone."""
-        if sighting.has_ended or not job.ours or job.reported == resuming.TYPE:
+        """Have it looked at once more: told too early, it was left as it was."""
+        if sighting.has_ended:
+            return self._tell_again(job, sighting)
+        if not job.ours or job.reported == resuming.TYPE:
             return "told"
         message = resuming.look_again(job.id, by="reconciler")
-        self._publish(message, exchange=topology.RESULTS)
+        confirm(self._publisher.publish(message, exchange=topology.RESULTS))
         self._lookups.reported(job, resuming.TYPE)
         return "reminded"
+
+    def _tell_again(self, job: Job, sighting: Sighting) -> str:
+        """Once, to the queues that handled it, under a key of its own; no others hear it twice."""
+        event_type = f"{job.kind}.{sighting.state}"
+        if job.reported == _again(event_type) or not self._is_left(event_type, job):
+            return "told"
+        message = _message(event_type, job, sighting)
+        for queue in _queues_of(event_type):
+            confirm(self._send(queue, self._afresh(queue, message, job)))
+        self._lookups.reported(job, _again(event_type))
+        log.warning("event_told_again", event_type=event_type, kind=job.kind, id=job.id)
+        return "reminded"
+
+    def _is_left(self, event_type: str, job: Job) -> bool:
+        """Its event was handled, or nobody has come to its end for very long; yet it is open."""
+        subject = events.subject(event_type, job.id)
+        handled = (self._handled.is_done(queue, subject) for queue in _queues_of(event_type))
+        if job.trouble != STUCK and not any(handled):
+            return False
+        now = self._jobs.get(job.kind, job.id)  # it may have ended while we looked
+        return now is not None and now.ended_at is None
+
+    def _afresh(self, queue: str, message: Message, job: Job) -> Message:
+        """*message* as the first forced replay that the queue has not seen."""
+        subject = events.subject(message.type, job.id)
+        replays = (replace(message, replay=number) for number in count(1))
+        return next(
+            each for each in replays if not self._handled.is_known(queue, each.key_of(subject))
+        )
 
     def _is_fresh(self, sighting: Sighting) -> bool:
         """It ended a moment ago: its event may be on its way."""
         changed_at = sighting.changed_at
         return changed_at is not None and time.time() - changed_at < self._limits.grace
 
-    def _is_known(self, event_type: str, job_id: str) -> bool:
-        subject = events.subject(event_type, job_id)
-        return any(
-            self._handled.is_known(queue.name, subject)
-            for queue in topology.BUILT_IN
-            if any(topology.matches(pattern, event_type) for _, pattern in queue.bindings)
-        )
-
-    def _publish(self, message: Message, *, exchange: str = topology.EVENTS) -> None:
-        future = self._publisher.publish(message, exchange=exchange)
-        try:
-            future.result(PUBLISH_TIMEOUT)
-        except (TimeoutError, CancelledError):
-            raise PublishFailed("timeout") from None
+    def _was_told(self, event_type: str, job: Job) -> bool:
+        if job.reported in (event_type, _again(event_type)):
+            return True
+        if job.reported == resuming.TYPE and event_type == ASKED:
+            return True
+        subject = events.subject(event_type, job.id)
+        return any(self._handled.is_known(queue, subject) for queue in _queues_of(event_type))
 
     def _list_batches(self) -> None:
         """Learn of batches that nobody registered; of the old ones only what still runs."""
@@ -187,6 +216,18 @@ class Reconciler:
             job = self._jobs.record("batch", name, "started", source="list")
         if job is not None and job.ended_at is None and sighting.has_ended:
             self._lookups.again(job, after=0.0)
+
+
+def _queues_of(event_type: str) -> Iterator[str]:
+    """The built-in workers' queues that such an event lands in."""
+    for queue in topology.BUILT_IN:
+        if any(topology.matches(pattern, event_type) for _, pattern in queue.bindings):
+            yield queue.name
+
+
+def _again(event_type: str) -> str:
+    """How the jobs remember that it was told twice."""
+    return f"{event_type} again"
 
 
 def _is_over(sighting: Sighting) -> bool:

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from gemhooks import events
 from gemhooks.errors import Gone, NotYet, PublishFailed, Refused, Retry
 from gemhooks.gemini.errors import of_status
 from gemhooks.ledger import Job, Ledgers, open_ledger
-from gemhooks.messages import Source
+from gemhooks.messages import Message, Source
 from gemhooks.metrics import ReconcilerMetrics
 from gemhooks.testing import MemoryPublisher
 from workers.reconcile import one_round
@@ -57,12 +58,26 @@ class ToldObserver:
 
 
 @dataclass
+class MemoryQueues:
+    """Keeps what is sent to one queue only."""
+
+    sent: list[tuple[str, Message]] = field(default_factory=list)
+
+    def send(self, queue: str, message: Message) -> Future[None]:
+        self.sent.append((queue, message))
+        future: Future[None] = Future()
+        future.set_result(None)
+        return future
+
+
+@dataclass
 class Bench:
     """A reconciler and all that it touches."""
 
     ledgers: Ledgers
     observer: ToldObserver = field(default_factory=ToldObserver)
     publisher: MemoryPublisher = field(default_factory=MemoryPublisher)
+    queues: MemoryQueues = field(default_factory=MemoryQueues)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     limits: Limits = LIMITS
 
@@ -84,6 +99,7 @@ class Bench:
             self.publisher,
             self.metrics,
             self.limits,
+            send=self.queues.send,
             stop=self.observer.stop,
             jitter=lambda: 0.5,
         )
@@ -240,6 +256,103 @@ def test_what_ended_and_was_told_but_is_not_handled_gets_stuck(bench: Bench) -> 
     bench.reconcile()
 
     assert (told, bench.job().trouble) == (None, "stuck")
+
+
+def test_what_was_handled_too_early_is_told_once_more_under_a_key_of_its_own(
+    bench: Bench,
+) -> None:
+    bench.started("batches/b1", "batch")
+    bench.ledgers.jobs.record("batch", "b1", "unknown", event_type="batch.succeeded")
+    bench.ledgers.handled.done("gemhooks.batches", "batch.succeeded:b1")
+    bench.observer.sights["batches/b1"] = Sighting("succeeded", has_ended=True)
+    bench.reconcile(times=4)
+
+    ((queue, message),) = bench.queues.sent
+    key = message.key_of(events.parse(message.body).subject)
+    assert (queue, key, message.source) == (
+        "gemhooks.batches",
+        "batch.succeeded:b1#1",
+        Source.POLL,
+    )
+    assert bench.published() == []
+    assert (bench.looks("batch", "reminded"), bench.looks("batch", "told")) == (1, 3)
+
+
+def test_what_the_reconciler_told_too_early_itself_is_told_once_more(bench: Bench) -> None:
+    bench.started()
+    bench.observer.sights["v1_x"] = COMPLETED
+    bench.reconcile()
+    bench.ledgers.jobs.record("interaction", "v1_x", "idle")
+    bench.ledgers.handled.done("gemhooks.interactions", "interaction.completed:v1_x")
+    bench.reconcile(times=3)
+
+    assert bench.published() == ["interaction.completed"]
+    assert [queue for queue, _ in bench.queues.sent] == ["gemhooks.interactions"]
+
+
+def test_a_replay_that_a_person_forced_is_not_in_the_way_of_what_is_told_once_more(
+    bench: Bench,
+) -> None:
+    bench.started()
+    for key in ("interaction.completed:v1_x", "interaction.completed:v1_x#1"):
+        bench.ledgers.handled.done("gemhooks.interactions", key)
+    bench.observer.sights["v1_x"] = COMPLETED
+    bench.reconcile()
+
+    assert [message.replay for _, message in bench.queues.sent] == [2]
+
+
+def test_each_end_is_told_once_more_by_itself(bench: Bench) -> None:
+    bench.started()
+    for state in ("failed", "completed"):
+        bench.ledgers.handled.done("gemhooks.interactions", f"interaction.{state}:v1_x")
+        bench.observer.sights["v1_x"] = Sighting(state, has_ended=True)
+        bench.reconcile(times=2)
+
+    assert [message.type for _, message in bench.queues.sent] == [
+        "interaction.failed",
+        "interaction.completed",
+    ]
+
+
+def test_what_ends_while_it_is_looked_up_is_not_told_again(bench: Bench) -> None:
+    class Slow(ToldObserver):
+        def look(self, kind: str, job_id: str) -> Sighting:
+            sighting = super().look(kind, job_id)
+            bench.ledgers.jobs.record(kind, job_id, sighting.state)
+            bench.ledgers.handled.done("gemhooks.interactions", "interaction.completed:v1_x")
+            return sighting
+
+    bench.started()
+    bench.observer = Slow({"v1_x": COMPLETED})
+    bench.reconcile()
+
+    assert (bench.published(), bench.queues.sent) == ([], [])
+
+
+def test_an_end_that_was_begun_and_given_up_is_told_once_more_when_it_is_stuck(
+    bench: Bench,
+) -> None:
+    """Its dead letter may be that of a hint that was wrong at its time."""
+    bench.started(expected_at=time.time() - 49 * 3600)
+    at = ("gemhooks.interactions", "interaction.failed:v1_x")
+    bench.ledgers.handled.claim(*at, redelivered=False)
+    bench.ledgers.handled.release(*at)
+    bench.observer.sights["v1_x"] = Sighting("failed", has_ended=True)
+    bench.reconcile(times=4)
+
+    assert [queue for queue, _ in bench.queues.sent] == ["gemhooks.interactions"]
+
+
+def test_an_interaction_that_was_reminded_and_ends_otherwise_is_told(bench: Bench) -> None:
+    bench.started(ours=True)
+    bench.ledgers.handled.done("gemhooks.functions", "interaction.requires_action:v1_x")
+    bench.observer.sights["v1_x"] = Sighting("requires_action")
+    bench.reconcile()
+    bench.observer.sights["v1_x"] = Sighting("cancelled", has_ended=True)
+    bench.reconcile()
+
+    assert bench.published() == ["interaction.waiting", "interaction.cancelled"]
 
 
 def test_a_refused_job_does_not_keep_the_others_waiting(bench: Bench) -> None:
