@@ -58,6 +58,11 @@ class Message:
         return self.type if fits_shortstr(self.type) and self.type else UNKNOWN
 
     @property
+    def is_hint(self) -> bool:
+        """Its signature does not cover its body: only type and id count."""
+        return self.trust == "hint"
+
+    @property
     def key(self) -> str:
         """The id as AMQP and the ledger know it: at most 255 bytes, each replay apart."""
         return self._once(self.id)

@@ -263,7 +263,7 @@ class Runner:
         self, message: Message, error: BaseException, *, given_up: str = "gave_up"
     ) -> Outcome:
         """One more try on the schedule, or the dead letters once it is used up."""
-        unproven = isinstance(error, NotYet) and message.trust == "hint"
+        unproven = isinstance(error, NotYet) and message.is_hint
         if unproven and message.attempt >= MOST_NOT_FOUND_ON_A_HINT:
             return dead("not_found", _said(error), error)
         if message.attempt >= self.allowed(error):

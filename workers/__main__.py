@@ -12,6 +12,7 @@ from gemhooks.results import ResultsStore
 from gemhooks.settings import Settings
 from workers.batches import BatchFetcher
 from workers.calling import function_caller
+from workers.observing import GeminiObserver
 from workers.progress import Progress
 from workers.videos import VideoFetcher
 from workers.wiring import built_in_consumers
@@ -33,6 +34,7 @@ def build(parts: service.Parts) -> Consumers:
         functions=function_caller(parts, gemini),
         conversations=settings.conversations,
         index=parts.ledgers.results,
+        look=GeminiObserver(gemini).look,
         batches=BatchFetcher(
             gemini.operations,
             gemini.files,

@@ -60,9 +60,9 @@ class BatchFetcher:
         try:
             operation = self.operations.get(f"batches/{events.bare_id(event.data.id)}")
         except (Gone, NotYet) as error:
-            if isinstance(event, events.BatchSucceeded) or not _is_missing(error):
+            if isinstance(event, events.BatchSucceeded):
                 raise
-            EventRecorder(self.jobs).record(event)  # it may be all there is
+            EventRecorder(self.jobs).record_unreadable(event, error)
             return
         batch = batches.read(operation)
         if not batch.has_ended:  # the event was ahead of what can be read
@@ -212,10 +212,6 @@ class Counting:
 
     def close(self) -> None:
         self.tally.close()
-
-
-def _is_missing(error: Gone | NotYet) -> bool:
-    return isinstance(error, Gone) or error.reason == "not_found"
 
 
 def _of_event(event: events.BatchEvent) -> str:

@@ -16,6 +16,7 @@ from gemhooks.messages import CONFIRM_TIMEOUT, Message, Publisher
 from gemhooks.metrics import ResultMetrics
 from workers import answers
 from workers.announcing import announce
+from workers.chains import Chains
 from workers.conversations import ConversationTeller
 from workers.ports import InteractionReader, JobRecorder, Results
 from workers.records import EventRecorder, kind_and_state
@@ -42,11 +43,14 @@ class InteractionFetcher:
     publish_timeout: float = CONFIRM_TIMEOUT
     conversations: ConversationTeller | None = None
     index: ResultIndex | None = None
+    chains: Chains | None = None
 
     def fetch(self, event: events.InteractionEvent) -> None:
         began = time.monotonic()
         interaction_id = events.bare_id(event.data.id)
         fetched = self.gemini.get(interaction_id)
+        if self.chains is not None:
+            self.chains.notice(interaction_id, answers.user_metadata(fetched.parsed))
         status = fetched.parsed.get("status")
         if status in WAITING:  # the event was ahead of what can be read
             raise NotYet(f"the interaction is still {status}")
@@ -69,12 +73,8 @@ class InteractionFetcher:
         """As :meth:`fetch`, for ends of which the event may be all there is."""
         try:
             self.fetch(event)
-        except Gone:
-            EventRecorder(self.jobs).record(event)
-        except NotYet as error:
-            if error.reason != "not_found":
-                raise
-            EventRecorder(self.jobs).record(event)
+        except (Gone, NotYet) as error:
+            EventRecorder(self.jobs).record_unreadable(event, error)
 
     def _store(
         self, interaction_id: str, fetched: FetchedInteraction, summary: Summary

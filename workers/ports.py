@@ -56,6 +56,10 @@ class JobReader(Protocol):
         ...
 
 
+class JobMemory(JobReader, JobRecorder, Protocol):
+    """Both, for those who read what was noted before."""
+
+
 class JobBook(JobReader, Protocol):
     """The memory of jobs, for those who start some."""
 

@@ -1,5 +1,8 @@
 """Which built-in consumer takes which event from which queue."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from gemhooks import events, topology
 from gemhooks.consumers import Consumers
 from gemhooks.messages import Publisher
@@ -9,18 +12,21 @@ from workers.calling import unserved
 from workers.chains import Noticing
 from workers.conversations import ConversationTeller
 from workers.functions import FunctionCaller
+from workers.hints import Reducing
 from workers.interactions import InteractionFetcher
-from workers.ports import InteractionReader, JobRecorder, Results
-from workers.records import EventRecorder
+from workers.ports import InteractionReader, JobMemory, Results
+from workers.records import EventRecorder, Look
 from workers.telling import ResultIndex
 from workers.videos import VideoFetcher
+
+E = TypeVar("E", bound=events.Event)
 
 
 def built_in_consumers(
     interactions: InteractionReader,
     results: Results,
     publisher: Publisher,
-    jobs: JobRecorder,
+    jobs: JobMemory,
     *,
     metrics: ResultMetrics,
     functions: FunctionCaller | None = None,
@@ -28,25 +34,39 @@ def built_in_consumers(
     batches: BatchFetcher | None = None,
     videos: VideoFetcher | None = None,
     index: ResultIndex | None = None,
+    look: Look | None = None,
 ) -> Consumers:
-    """All of them; for what is not given, events are recorded only."""
+    """All of them; for what is not given, events are recorded only.
+
+    None sees more of a hint than its type and id; *look* asks Gemini whether it is right.
+    """
     teller = ConversationTeller(results, publisher) if conversations else None
+    chains = functions.chains if functions else None
     fetcher = InteractionFetcher(
-        interactions, results, publisher, jobs, metrics, conversations=teller, index=index
+        interactions,
+        results,
+        publisher,
+        jobs,
+        metrics,
+        conversations=teller,
+        index=index,
+        chains=chains,
     )
-    recorder = EventRecorder(jobs)
-    consumers = Consumers(once_per_resource=True)
-    queue = topology.INTERACTIONS.name
-    noticing = Noticing(functions.chains if functions else None)
-    consumers.add(events.InteractionCompleted, noticing.before(fetcher.fetch), queue=queue)
-    consumers.add(events.InteractionEvent, noticing.before(fetcher.fetch_if_readable), queue=queue)
-    queue = topology.FUNCTIONS.name
+    recorder = EventRecorder(jobs, look)
+    consumers, reducing = Consumers(once_per_resource=True), Reducing(jobs)
+
+    def add(event: type[E], handler: Callable[[E], object], queue: topology.Queue) -> None:
+        consumers.add(event, reducing.before(handler), queue=queue.name)
+
+    queue, noticing = topology.INTERACTIONS, Noticing(chains)
+    add(events.InteractionCompleted, noticing.before(fetcher.fetch), queue)
+    add(events.InteractionEvent, noticing.before(fetcher.fetch_if_readable), queue)
     asked = functions.run if functions else recorder.record
-    consumers.add(events.InteractionRequiresAction, asked, queue=queue)
-    consumers.add(events.InteractionWaiting, functions.run if functions else unserved, queue=queue)
-    fetch = batches.fetch if batches else recorder.record
-    consumers.add(events.BatchEvent, fetch, queue=topology.BATCHES.name)
-    consumers.add(events.VideoEvent, recorder.record, queue=topology.VIDEOS.name)
+    add(events.InteractionRequiresAction, asked, topology.FUNCTIONS)
+    waiting = functions.run if functions else unserved
+    add(events.InteractionWaiting, waiting, topology.FUNCTIONS)
+    add(events.BatchEvent, batches.fetch if batches else recorder.record, topology.BATCHES)
+    add(events.VideoEvent, recorder.record, topology.VIDEOS)
     if videos:
-        consumers.add(events.VideoGenerated, videos.fetch, queue=topology.VIDEOS.name)
+        add(events.VideoGenerated, videos.fetch, topology.VIDEOS)
     return consumers

@@ -9,9 +9,20 @@ from gemhooks import events, topology
 from gemhooks.consumers import Consumers
 from gemhooks.events import BY_TYPE
 from gemhooks.gemini import FetchedInteraction
+from gemhooks.ledger import Job
 from gemhooks.messages import Message
 from gemhooks.metrics import ResultMetrics
 from workers.wiring import built_in_consumers
+
+
+class NoJobs:
+    """Knows no job, and must note none."""
+
+    def get(self, kind: str, id: str, /) -> Job | None:  # noqa: A002
+        return None
+
+    def record(self, kind: str, id: str, state: str, **more: Any) -> None:  # noqa: A002
+        raise AssertionError(kind)
 
 
 class Nothing:
@@ -26,15 +37,12 @@ class Nothing:
     def publish(self, message: Message, *, exchange: str = topology.EVENTS) -> Future[None]:
         raise AssertionError(exchange)
 
-    def record(self, kind: str, id: str, state: str, **more: Any) -> None:  # noqa: A002
-        raise AssertionError(kind)
-
 
 @pytest.fixture
 def consumers() -> Consumers:
     nothing = Nothing()
     return built_in_consumers(
-        nothing, nothing, nothing, nothing, metrics=ResultMetrics(CollectorRegistry())
+        nothing, nothing, nothing, NoJobs(), metrics=ResultMetrics(CollectorRegistry())
     )
 
 
