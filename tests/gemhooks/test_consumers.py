@@ -6,10 +6,11 @@ from typing import Any
 import orjson
 import pytest
 
-from gemhooks import Consumers, current_message, events
+from gemhooks import Consumers, Retry, current_message, events
 from gemhooks.handlers import Skipped
 from gemhooks.handling import handling
 from gemhooks.messages import Message
+from gemhooks.testing import handle, message
 
 
 def nothing(event: events.Event) -> None:
@@ -182,6 +183,21 @@ def test_a_queue_has_one_set_of_rules() -> None:
 
     assert subscription.rules.retry == (5.0, 60.0)
     assert not subscription.rules.once
+
+
+@pytest.mark.parametrize("after", [None, 240.0])
+def test_long_work_is_looked_at_as_often_as_its_queues_schedule_says(after: float | None) -> None:
+    consumers = Consumers()
+
+    @consumers.on(events.BatchFailed, queue="q", retry="4m " * 45)
+    def look(_event: events.BatchFailed) -> None:
+        raise Retry("still running", after=after)
+
+    ends = [handle(consumers, message("batch.failed", attempt=each)) for each in (1, 45, 46)]
+
+    assert [each.retry_after for each in ends] == [240.0, 240.0, None]
+    assert ends[-1].dead_letter is not None
+    assert ends[-1].dead_letter.reason == "gave_up"
 
 
 def test_one_may_serve_some_of_the_queues_only() -> None:
