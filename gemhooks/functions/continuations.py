@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gemhooks.functions.calls import waiting_calls
+from gemhooks.functions.choices import unforced
 from gemhooks.functions.results import Result
 
 # Nothing of these is inherited from the previous interaction. A model's and an agent's
@@ -36,9 +37,10 @@ def continuation(
     """The arguments of the ``interactions.create`` that continues *interaction*.
 
     What the interaction itself says counts; the keywords fill in what it does not say, and
-    *user_metadata* is added to what the next webhook will carry. Raises ValueError where the
-    interaction has no id, neither model nor agent, or where results and waiting calls differ:
-    the API refuses a continuation that leaves a call unanswered.
+    *user_metadata* is added to what the next webhook will carry. A model that had to call a
+    function (``tool_choice``: ``any``) has done so and need not do it again. Raises ValueError
+    where the interaction has no id, neither model nor agent, or where results and waiting calls
+    differ: the API refuses a continuation that leaves a call unanswered.
     """
     given = {
         "tools": tools,
@@ -49,6 +51,8 @@ def continuation(
     who = _who(said)
     own = _AGENT_ONLY if who == "agent" else _MODEL_ONLY
     carried = {key: said.get(key, given.get(key)) for key in (*_CARRIED, *own)}
+    if "generation_config" in carried:
+        carried["generation_config"] = unforced(carried["generation_config"])
     body = {
         who: said[who],
         "previous_interaction_id": _id(said),

@@ -1023,6 +1023,65 @@ def test_what_the_interaction_does_not_say_the_caller_says() -> None:
     assert "webhook_config" not in continuation(INTERACTION, [OK, BAD])
 
 
+def chosen(choice: object) -> dict[str, Any]:
+    """The generation_config of what continues an interaction that was started with *choice*."""
+    config = {"temperature": 0.5, "tool_choice": choice}
+    body = continuation(INTERACTION | {"generation_config": config}, [OK, BAD])
+    google.CreateModelInteraction.model_validate(body)
+    sent: dict[str, Any] = body["generation_config"]
+    return sent
+
+
+@pytest.mark.parametrize("choice", ["any", "ANY", {"allowed_tools": {"mode": "any"}}], ids=str)
+def test_a_model_that_had_to_call_a_function_need_not_do_so_for_ever(choice: object) -> None:
+    assert chosen(choice) == {"temperature": 0.5}
+
+
+@pytest.mark.parametrize("mode", ["any", "ANY"])
+def test_a_model_that_had_to_call_one_of_some_functions_still_may_call_no_others(mode: str) -> None:
+    choice = {"allowed_tools": {"mode": mode, "tools": ["get_weather"]}}
+
+    assert chosen(choice)["tool_choice"] == {
+        "allowed_tools": {"mode": "validated", "tools": ["get_weather"]}
+    }
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "auto",
+        "none",
+        "validated",
+        "VALIDATED",
+        "tomorrow",
+        {"allowed_tools": {"mode": "validated", "tools": ["get_weather"]}},
+        {"allowed_tools": {"tools": ["get_weather"]}},
+        {},
+    ],
+    ids=str,
+)
+def test_every_other_choice_of_tools_is_sent_again(choice: object) -> None:
+    assert chosen(choice) == {"temperature": 0.5, "tool_choice": choice}
+
+
+def test_nor_is_it_forced_by_what_the_caller_says_and_nothing_empty_is_sent() -> None:
+    config = {"tool_choice": "any"}
+
+    assert "generation_config" not in continuation(INTERACTION, [OK, BAD], generation_config=config)
+    assert config == {"tool_choice": "any"}
+
+
+@pytest.mark.parametrize(
+    "config",
+    ["x", {"tool_choice": 5}, {"tool_choice": {"allowed_tools": "any"}}, {"tool_choice": None}],
+    ids=str,
+)
+def test_an_odd_generation_config_is_left_to_gemini_to_judge(config: object) -> None:
+    body = continuation(INTERACTION | {"generation_config": config}, [OK, BAD])
+
+    assert body["generation_config"] == config
+
+
 def test_an_agent_is_continued_as_an_agent() -> None:
     interaction = INTERACTION | {
         "agent": "deep-research",

@@ -188,6 +188,20 @@ def test_what_a_turn_does_not_inherit_is_sent_again(bench: Bench) -> None:
     assert len(key) == 32
 
 
+def test_a_function_that_had_to_be_called_was_called_once(bench: Bench) -> None:
+    kept = {"generation_config": {"tool_choice": "any", "temperature": 0}}
+    bench.ledgers.jobs.record("interaction", "v1_a", "started", ours=True, request=kept)
+    bench.gemini.wait_for("v1_a", charge())
+
+    bench.run()
+
+    (request,) = bench.gemini.created
+    successor = bench.ledgers.jobs.get("interaction", "v1_made_1")
+    assert request["generation_config"] == {"temperature": 0}
+    assert successor is not None
+    assert (successor.request or {})["generation_config"] == {"temperature": 0}
+
+
 def test_what_gemini_does_not_say_is_kept_from_the_start(bench: Bench) -> None:
     kept = {"system_instruction": "Be brief.", "webhook_config": {"uris": ["https://y"]}}
     bench.ledgers.jobs.record("interaction", "v1_a", "started", ours=True, request=kept)
