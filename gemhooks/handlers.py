@@ -1,12 +1,11 @@
 """A user's handler made ready to be called: checked, filtered, and awaited where it is async."""
 
-import asyncio
 import inspect
-import threading
 from collections.abc import Callable, Coroutine, Mapping
-from functools import cache, wraps
+from functools import wraps
 from typing import Any, get_type_hints
 
+from gemhooks import loops
 from gemhooks.events import Event
 
 Handler = Callable[[Any], object]
@@ -48,18 +47,9 @@ def _filtering(handler: Handler, where: dict[str, Any]) -> Handler:
 def _awaiting(handler: Callable[[Any], Coroutine[Any, Any, object]]) -> Handler:
     @wraps(handler)
     def awaited(event: Event) -> object:
-        # The task takes over this thread's context: log lines keep the message's ids.
-        return asyncio.run_coroutine_threadsafe(handler(event), _loop()).result()
+        return loops.shared.begin(handler(event)).result()
 
     return awaited
-
-
-@cache
-def _loop() -> asyncio.AbstractEventLoop:
-    """One for the process, so that a client made in one handler serves in the next."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="gemhooks-async", daemon=True).start()
-    return loop
 
 
 def _bound(handler: Handler) -> inspect.BoundArguments:

@@ -4,9 +4,12 @@ import asyncio
 import contextvars
 import inspect
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
+
+from gemhooks import loops
 
 T = TypeVar("T")
 CANCELLING = 1.0  # seconds that a cancelled coroutine may take to clean up
@@ -42,14 +45,18 @@ def _settle(future: Future[T], work: Callable[[], T]) -> None:
 
 
 def finished(value: Any, seconds: float) -> Any:
-    """*value*, or what it ends with where it is awaitable: in a fresh loop, in this thread."""
+    """*value*, or what it ends with where it is awaitable: in the loop that all of them share."""
     if not inspect.isawaitable(value):
         return value
-    return asyncio.run(_awaited(value, seconds))
+    return loops.shared.begin(_awaited(value, time.monotonic() + seconds)).result()
 
 
-async def _awaited(value: Awaitable[T], seconds: float) -> T:
-    scope = asyncio.timeout(seconds)
+async def _awaited(value: Awaitable[T], deadline: float) -> T:
+    left = deadline - time.monotonic()
+    if left <= 0:  # the loop was blocked until now: what was answered as late must not begin
+        _drop(value)
+        raise DeadlinePassed
+    scope = asyncio.timeout(left)
     try:
         async with scope:
             return await value
@@ -58,3 +65,8 @@ async def _awaited(value: Awaitable[T], seconds: float) -> T:
         if scope.expired():
             raise DeadlinePassed from None
         raise
+
+
+def _drop(value: Awaitable[Any]) -> None:
+    if inspect.iscoroutine(value):
+        value.close()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, TypeVar
 
+from gemhooks import loops
 from gemhooks.functions import signatures
 from gemhooks.functions.arguments import BadArguments, check
 from gemhooks.functions.calls import Call
@@ -262,6 +263,7 @@ class Functions:
     def _abandon(self) -> None:
         with self._lock:
             self._abandoned += 1
+        loops.shared.leave_if_blocked()  # perhaps by this one, and the next calls need a loop
 
 
 def _unknown(name: str, known: list[str]) -> Answer:

@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from gemhooks import Consumers, Retry, current_message, events
+from gemhooks import CallContext, Consumers, Functions, Retry, current_message, events
+from gemhooks.functions import Call
 from gemhooks.handlers import Skipped
 from gemhooks.handling import handling
 from gemhooks.messages import Message
@@ -127,6 +128,47 @@ def test_what_an_async_handler_raises_reaches_the_runner() -> None:
     assert handler is not None
     with pytest.raises(KeyError):
         handler(event("batch.failed"))
+
+
+def test_an_async_handler_that_raises_systemexit_leaves_the_loop_to_the_others() -> None:
+    consumers, seen = Consumers(), list[events.Event]()
+
+    @consumers.on(events.BatchFailed, queue="q")
+    async def leave(_event: events.BatchFailed) -> None:
+        raise SystemExit
+
+    @consumers.on(events.BatchFailed, queue="r")
+    async def stay(event: events.BatchFailed) -> None:
+        seen.append(event)
+
+    left, stayed = (each.handler_of(event("batch.failed")) for each in consumers)
+    assert left is not None
+    assert stayed is not None
+    with pytest.raises(SystemExit):
+        left(event("batch.failed"))
+    stayed(event("batch.failed"))
+    assert len(seen) == 1
+
+
+def test_async_handlers_and_functions_share_one_loop() -> None:
+    consumers, functions = Consumers(), Functions()
+    loops = list[asyncio.AbstractEventLoop]()
+
+    @consumers.on(events.BatchFailed, queue="q")
+    async def handle(_event: events.BatchFailed) -> None:
+        loops.append(asyncio.get_running_loop())
+
+    @functions.function()
+    async def run() -> None:
+        loops.append(asyncio.get_running_loop())
+
+    (subscription,) = consumers
+    handler = subscription.handler_of(event("batch.failed"))
+    assert handler is not None
+    handler(event("batch.failed"))
+    functions.run(Call("c", "run", {}), context=CallContext("v1_i", "c"))
+
+    assert loops[0] is loops[1]
 
 
 class Handling:

@@ -1,18 +1,23 @@
 """What a model may call, and what it reads in answer to whatever it sends."""
 
 import asyncio
+import contextlib
+import contextvars
 import dataclasses
 import datetime as dt
 import enum
+import inspect
 import itertools
 import json
 import math
 import resource
+import socket
 import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -21,6 +26,7 @@ from google.genai import interactions as google
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, BeforeValidator, Field
+from structlog.testing import capture_logs
 
 from gemhooks.functions import (
     Call,
@@ -35,6 +41,7 @@ from gemhooks.functions import (
 )
 
 CONTEXT = CallContext("v1_i", "c1", {"job": "7"})
+SOON = 0.3  # seconds: a deadline before which a coroutine has begun
 
 
 class Colour(enum.Enum):
@@ -715,7 +722,7 @@ def test_a_late_function_is_abandoned_and_counted() -> None:
 def test_a_late_coroutine_is_cancelled_and_leaves_nothing_behind() -> None:
     functions, cancelled = Functions(), threading.Event()
 
-    @functions.function(timeout=0.05)
+    @functions.function(timeout=SOON)
     async def hang() -> None:
         try:
             await asyncio.Event().wait()
@@ -727,18 +734,193 @@ def test_a_late_coroutine_is_cancelled_and_leaves_nothing_behind() -> None:
     assert functions.abandoned == 0
 
 
-def test_a_coroutine_that_blocks_its_loop_is_abandoned() -> None:
-    functions, end = Functions(), threading.Event()
+def test_async_functions_that_run_at_once_share_what_belongs_to_a_loop() -> None:
+    functions, all_here = Functions(), asyncio.Barrier(3)
 
-    @functions.function(timeout=0.05)
-    async def hang() -> None:
-        end.wait()
+    @functions.function(timeout=20)
+    async def meet() -> str:
+        await all_here.wait()
+        return "met"
 
-    try:
-        assert run(functions, "hang", {}).outcome == Outcome.TIMEOUT
-        assert functions.abandoned == 1
-    finally:
+    with ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(lambda _: run(functions, "meet", {}), range(3)))
+
+    assert [each.result for each in results] == ["met"] * 3
+
+
+def test_a_connection_that_one_async_call_opened_serves_the_next() -> None:
+    functions, readers = Functions(), list[asyncio.StreamReader]()
+    ours, theirs = socket.socketpair()
+    theirs.sendall(b"one\ntwo\n")
+
+    @functions.function(timeout=20)
+    async def ask() -> str:
+        if not readers:
+            reader, writer = await asyncio.open_connection(sock=ours)
+            kept.append(writer)
+            readers.append(reader)
+        return (await readers[0].readline()).decode().strip()
+
+    @functions.function(timeout=20)
+    async def end() -> None:
+        kept[0].close()
+        await kept[0].wait_closed()
+
+    kept: list[asyncio.StreamWriter] = []
+    with theirs:
+        answers = [run(functions, "ask", {}).result for _ in range(2)]
+        assert run(functions, "end", {}).outcome == Outcome.OK
+    assert answers == ["one", "two"]
+
+
+def test_a_coroutine_knows_what_its_caller_knows() -> None:
+    functions, current = Functions(), contextvars.ContextVar[str]("current")
+
+    @functions.function()
+    async def look(context: CallContext) -> str:
+        await asyncio.sleep(0)
+        return f"{current.get()} {context.idempotency_key}"
+
+    for name in ("one", "two"):
+        current.set(name)
+        assert run(functions, "look", {}).result == f"{name} v1_i/c1"
+
+
+@dataclasses.dataclass
+class Turning:
+    """Async functions, one of which blocks the loop until *end*."""
+
+    end: threading.Event = dataclasses.field(default_factory=threading.Event)
+    begun: threading.Event = dataclasses.field(default_factory=threading.Event)
+    functions: Functions = dataclasses.field(default_factory=Functions)
+    threads: list[threading.Thread] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.functions.function(timeout=SOON)(self.block)
+        self.functions.function(timeout=30, name="block_in_time")(self.block)
+        self.functions.function(timeout=30)(self.where)
+
+    async def block(self) -> None:
+        self.threads.append(threading.current_thread())
+        self.begun.set()
+        self.end.wait()
+
+    async def where(self) -> int:
+        await asyncio.sleep(0)
+        return threading.get_ident()
+
+
+@pytest.fixture
+def turning() -> Iterator[Turning]:
+    made = Turning()
+    yield made
+    made.end.set()
+
+
+def test_a_coroutine_that_blocks_its_loop_is_abandoned_and_no_later_call_with_it(
+    turning: Turning,
+) -> None:
+    with capture_logs() as lines:
+        assert run(turning.functions, "block", {}).outcome == Outcome.TIMEOUT
+    assert turning.functions.abandoned == 1
+    assert [each["event"] for each in lines] == ["event_loop_blocked"]
+    assert "threading.py:" in lines[0]["blocked_at"]
+
+    result = run(turning.functions, "where", {})
+
+    assert result.outcome == Outcome.OK
+    assert result.result != {"result": turning.threads[0].ident}
+
+
+def test_a_loop_that_was_left_ends_once_it_has_nothing_to_do(turning: Turning) -> None:
+    assert run(turning.functions, "block", {}).outcome == Outcome.TIMEOUT
+    assert turning.threads[0].is_alive()
+
+    turning.end.set()
+
+    turning.threads[0].join(20)
+    assert not turning.threads[0].is_alive()
+
+
+def test_what_ran_beside_a_blocking_coroutine_may_still_end_in_time(turning: Turning) -> None:
+    functions, go = turning.functions, asyncio.Event()
+    waits = threading.Event()
+
+    @functions.function(timeout=30)
+    async def wait() -> str:
+        waits.set()
+        await go.wait()
+        return "ended"
+
+    @functions.function(timeout=SOON)
+    async def block_and_go() -> None:
+        turning.end.wait()
+        go.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(run, functions, "wait", {})
+        assert waits.wait(20)
+        assert run(functions, "block_and_go", {}).outcome == Outcome.TIMEOUT
+        turning.end.set()
+        assert waiting.result(20).result == "ended"
+
+
+def test_a_call_that_a_blocked_loop_kept_waiting_never_begins_after_its_deadline(
+    turning: Turning,
+) -> None:
+    begun, kept = threading.Event(), list[Coroutine[Any, Any, None]]()
+
+    async def charge() -> None:
+        begun.set()
+
+    @turning.functions.function(timeout=SOON, name="charge")
+    def late() -> object:
+        kept.append(charge())
+        return kept[0]
+
+    with ThreadPoolExecutor(1) as pool:
+        blocking = pool.submit(run, turning.functions, "block_in_time", {})
+        assert turning.begun.wait(20)
+        assert run(turning.functions, "charge", {}).outcome == Outcome.TIMEOUT
+        turning.end.set()
+        assert blocking.result(20).outcome == Outcome.OK
+
+    turning.threads[0].join(20)
+    assert inspect.getcoroutinestate(kept[0]) == inspect.CORO_CLOSED
+    assert not begun.is_set()
+
+
+def test_a_coroutine_that_will_not_be_cancelled_costs_the_others_nothing(turning: Turning) -> None:
+    functions, end = turning.functions, asyncio.Event()
+
+    @functions.function(timeout=SOON)
+    async def insist() -> None:
+        while not end.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await end.wait()
+
+    @functions.function()
+    async def stop() -> None:
         end.set()
+
+    before = run(functions, "where", {}).result
+    assert run(functions, "insist", {}).outcome == Outcome.TIMEOUT
+    assert functions.abandoned == 1
+    assert run(functions, "where", {}).result == before
+    assert run(functions, "stop", {}).outcome == Outcome.OK
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_a_coroutine_that_wants_to_end_the_process_ends_itself_only(
+    turning: Turning, error: type[BaseException]
+) -> None:
+    @turning.functions.function(timeout=20)
+    async def leave() -> None:
+        raise error
+
+    before = run(turning.functions, "where", {})
+    assert run(turning.functions, "leave", {}).outcome == Outcome.FAILED
+    assert run(turning.functions, "where", {}).result == before.result
 
 
 def test_functions_run_in_daemon_threads() -> None:
