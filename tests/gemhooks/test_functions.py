@@ -850,6 +850,8 @@ def test_what_ran_beside_a_blocking_coroutine_may_still_end_in_time(turning: Tur
     async def wait() -> str:
         waits.set()
         await go.wait()
+        for _ in range(10):  # turns of the loop
+            await asyncio.sleep(0)
         return "ended"
 
     @functions.function(timeout=SOON)
