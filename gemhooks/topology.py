@@ -3,6 +3,7 @@
 The names are public; a change is an "Upgrading" line in the CHANGELOG.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ RETURN = "gemhooks.return"  # direct; a retry comes back to its queue by the que
 UNROUTED = "gemhooks.unrouted"  # alternate exchange, and the queue behind it
 
 RUNGS = (1, 5, 15, 60, 300, 900, 3600, 21600)  # seconds; the retry ladder
+LITTLE_MORE = 1.25
 UNROUTED_MAX_LENGTH = 1_000_000
 UNROUTED_TTL = 14 * 24 * 3600  # seconds
 # Attempts are ours to count: 4.0 would drop a message after 20 looks, and -1 is unknown to 3.10.
@@ -47,13 +49,18 @@ def retry_name(rung: int) -> str:
 def first_hop(seconds: float) -> tuple[int, int]:
     """Which rung a wait of *seconds* starts on, and how many seconds are left after it.
 
-    >>> first_hop(4), first_hop(30_000)
-    ((5, 0), (21600, 8400))
+    It starts on the first one that is long enough; what is little more than a rung, as jitter makes
+    it, waits there and then for the little.
+
+    >>> first_hop(4), first_hop(4000), first_hop(30_000)
+    ((5, 0), (3600, 400), (21600, 8400))
     """
     for rung in RUNGS:
         if seconds <= rung:
             return rung, 0
-    return RUNGS[-1], round(seconds) - RUNGS[-1]
+        if seconds <= rung * LITTLE_MORE:
+            return rung, math.ceil(seconds - rung)
+    return RUNGS[-1], math.ceil(seconds - RUNGS[-1])
 
 
 # All of them, those too that Gemini invents tomorrow, so that each leaves its record.

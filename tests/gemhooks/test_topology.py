@@ -5,16 +5,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemhooks import topology
+from gemhooks.runner import JITTER
 
 
 @given(st.floats(0, 1_000_000))
 def test_a_delay_is_never_shorter_than_asked_for(seconds: float) -> None:
-    waited, left = topology.first_hop(seconds)
+    assert waited(seconds) >= seconds
+
+
+@given(st.sampled_from(topology.RUNGS), st.floats(0, JITTER))
+def test_jitter_lifts_no_wait_onto_the_next_rung(rung: int, jitter: float) -> None:
+    assert waited(rung * (1 + jitter)) <= max(rung * 1.34, rung + 1)
+
+
+def waited(seconds: float) -> int:
+    """How long it is on all its hops."""
+    total, left = topology.first_hop(seconds)
     while left:
         rung, left = topology.first_hop(left)
-        waited += rung
-
-    assert waited >= seconds - 0.5
+        total += rung
+    return total
 
 
 @pytest.mark.parametrize(
