@@ -58,7 +58,7 @@ class Continuer:
             return Handled("parked")
         if state is SendState.GIVEN_UP:
             return Handled("given_up")
-        raise Retry(f"the continuation is {state}", after=begun.busy)
+        raise Retry(f"the continuation is {state}", at_least=begun.busy)
 
     def _create(self, interaction_id: str, body: dict[str, Any]) -> str:
         """The successor's id; whatever happens is noted first."""

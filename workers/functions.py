@@ -83,7 +83,7 @@ class FunctionCaller:
 
     def _continue(self, interaction: dict[str, Any], settled: Settled, place: Place) -> Handled:
         if settled.busy:
-            raise Retry("a call is running elsewhere", after=settled.busy)
+            raise Retry("a call is running elsewhere", at_least=settled.busy)
         if settled.parked:
             return Handled("parked")
         return self.continuer.send(interaction, settled.results, place)

@@ -99,7 +99,7 @@ def _told(
     if claim.record.state in PARKED:
         raise Unanswered(f"call {claim.record.id} waits for a person: see gemhooks calls list")
     if claim.record.state is not CallState.DONE:
-        raise Unanswered("a call is running elsewhere", after=claim.busy)
+        raise Unanswered("a call is running elsewhere", at_least=claim.busy)
     return claim.record.result, claim.record.is_error
 
 

@@ -35,7 +35,7 @@ class Partial:
         if _is_ours(file, path):
             return cls(path, file)
         file.close()
-        raise Retry("another process fetches the same result", after=BUSY_DELAY)
+        raise Retry("another process fetches the same result", at_least=BUSY_DELAY)
 
     @property
     def size(self) -> int:

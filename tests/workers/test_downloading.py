@@ -137,5 +137,10 @@ def test_what_is_refused_by_its_first_answer_is_not_read(tmp_path: Path) -> None
 
 
 def test_only_one_process_fetches_a_result(tmp_path: Path) -> None:
-    with Partial.open(tmp_path / "partial"), pytest.raises(Retry, match="another process"):
+    with (
+        Partial.open(tmp_path / "partial"),
+        pytest.raises(Retry, match="another process") as caught,
+    ):
         Partial.open(tmp_path / "partial")
+
+    assert caught.value.after is None  # the schedule is hours; six short waits were minutes

@@ -279,8 +279,8 @@ def test_nothing_is_sent_while_a_sibling_runs_elsewhere(bench: Bench) -> None:
         go_on.set()
         assert first.result(20) == CONTINUED
 
-    assert caught.value.after is not None
-    assert caught.value.after > 0
+    assert caught.value.after is None  # the schedule is hours; six short waits were minutes
+    assert caught.value.at_least > 0
     assert len(bench.gemini.created) == 1
 
 
