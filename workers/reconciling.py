@@ -15,7 +15,6 @@ from gemhooks import events, jsontext, topology
 from gemhooks.errors import Gone, NotYet, Reject, Retry
 from gemhooks.functions import resuming
 from gemhooks.ledger import Job, Ledgers
-from gemhooks.ledger.lookups import STUCK
 from gemhooks.messages import Message, Publisher, Source, confirm
 from gemhooks.metrics import ReconcilerMetrics
 from workers.sightings import Sighting
@@ -170,10 +169,9 @@ class Reconciler:
         return "reminded"
 
     def _is_left(self, event_type: str, job: Job) -> bool:
-        """Its event was handled, or nobody has come to its end for very long; yet it is open."""
+        """Its event was handled, and yet it is open."""
         subject = events.subject(event_type, job.id)
-        handled = (self._handled.is_done(queue, subject) for queue in _queues_of(event_type))
-        if job.trouble != STUCK and not any(handled):
+        if not any(self._handled.is_done(queue, subject) for queue in _queues_of(event_type)):
             return False
         now = self._jobs.get(job.kind, job.id)  # it may have ended while we looked
         return now is not None and now.ended_at is None

@@ -330,10 +330,8 @@ def test_what_ends_while_it_is_looked_up_is_not_told_again(bench: Bench) -> None
     assert (bench.published(), bench.queues.sent) == ([], [])
 
 
-def test_an_end_that_was_begun_and_given_up_is_told_once_more_when_it_is_stuck(
-    bench: Bench,
-) -> None:
-    """Its dead letter may be that of a hint that was wrong at its time."""
+def test_an_end_that_was_begun_and_is_not_handled_is_left_to_its_message(bench: Bench) -> None:
+    """It waits for its next attempt, or lies among the dead letters."""
     bench.started(expected_at=time.time() - 49 * 3600)
     at = ("gemhooks.interactions", "interaction.failed:v1_x")
     bench.ledgers.handled.claim(*at, redelivered=False)
@@ -341,7 +339,7 @@ def test_an_end_that_was_begun_and_given_up_is_told_once_more_when_it_is_stuck(
     bench.observer.sights["v1_x"] = Sighting("failed", has_ended=True)
     bench.reconcile(times=4)
 
-    assert [queue for queue, _ in bench.queues.sent] == ["gemhooks.interactions"]
+    assert (bench.published(), bench.queues.sent) == ([], [])
 
 
 def test_an_interaction_that_was_reminded_and_ends_otherwise_is_told(bench: Bench) -> None:
