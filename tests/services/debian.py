@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.services.errors import MissingServiceError, ServiceError
+from tests.services.install import one_at_a_time
 
 ROOTS = Path(__file__).parents[2] / ".work" / "debian"
 # In a mount namespace of its own: nothing of it is seen outside, and nothing has to be undone.
@@ -23,7 +24,10 @@ def ensure(suite: str, package: str) -> Path:
     root = ROOTS / f"{suite}-{package}"
     if not root.is_dir():
         _require_root(package)
-        _make(root, suite, package)
+        root.parent.mkdir(parents=True, exist_ok=True)
+        with one_at_a_time(root.with_suffix(".lock")):
+            if not root.is_dir():
+                _make(root, suite, package)
     return root
 
 
@@ -43,7 +47,6 @@ def _require_root(package: str) -> None:
 def _make(root: Path, suite: str, package: str) -> None:
     """Aside and renamed, so that an interrupted build is not taken for a whole one."""
     sys.stderr.write(f"Unpacking {package} of Debian {suite} into {root} ...\n")
-    root.parent.mkdir(parents=True, exist_ok=True)
     aside = root.with_suffix(f".{os.getpid()}")
     command = [
         "mmdebstrap",

@@ -4,7 +4,9 @@ import dataclasses
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pika
@@ -13,7 +15,7 @@ import pytest
 import structlog
 from pika.exceptions import AMQPConnectionError
 
-from tests.services import install
+from tests.services import debian, install
 from tests.services.errors import MissingServiceError, NotOursError, ServiceError
 from tests.services.home import Home, processes_of
 from tests.services.install import ensure, no_service_starts
@@ -263,3 +265,26 @@ def shared_memory() -> int:
     path = Path("/proc/sysvipc/shm")
     lines = path.read_text("ascii").splitlines()[1:] if path.exists() else []
     return sum(not Path("/proc", line.split()[4]).exists() for line in lines)
+
+
+def test_another_debian_is_unpacked_once_by_whoever_comes_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made, begun, go_on = list[Path](), threading.Event(), threading.Event()
+
+    def make(root: Path, *_: str) -> None:
+        made.append(root)
+        begun.set()
+        assert go_on.wait(30)
+        root.mkdir()
+
+    monkeypatch.setattr(debian, "ROOTS", tmp_path)
+    monkeypatch.setattr(debian, "_require_root", lambda _: None)
+    monkeypatch.setattr(debian, "_make", make)
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(debian.ensure, "trixie", "a-package") for _ in range(2)]
+        assert begun.wait(30)
+        go_on.set()
+        roots = [each.result(30) for each in both]
+
+    assert [*made, *made] == roots
