@@ -1,22 +1,20 @@
 """Every metric's name, help and labels: the one place that names them."""
 
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from gemhooks.beside import beside
 from gemhooks.errors import LedgerUnavailable
 from gemhooks.events import BY_TYPE, FAMILIES
-
-T = TypeVar("T")
 
 PATIENCE = 2.0  # seconds; Prometheus gives a scrape ten
 OTHER = "other"  # what a stranger can choose must not become a series of its own
@@ -279,17 +277,8 @@ class StandingCalls(Collector):
     def _ask(self) -> Future[Mapping[str, int]]:
         """On a thread that may be left behind: a silent database must not hold up a scrape."""
         if self._asked is None or self._asked.done():
-            self._asked = Future()
-            asking = threading.Thread(target=_fulfil, args=(self._asked, self._parked), daemon=True)
-            asking.start()
+            self._asked = beside(self._parked, name="metrics")
         return self._asked
-
-
-def _fulfil(asked: Future[T], ask: Callable[[], T]) -> None:
-    try:
-        asked.set_result(ask())
-    except BaseException as error:
-        asked.set_exception(error)
 
 
 class ReconcilerMetrics:

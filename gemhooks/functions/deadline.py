@@ -1,15 +1,14 @@
 """Running a function for a bounded time, whatever it does."""
 
 import asyncio
-import contextvars
 import inspect
-import threading
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from typing import Any, TypeVar
 
 from gemhooks import loops
+from gemhooks.beside import beside
 
 T = TypeVar("T")
 CANCELLING = 1.0  # seconds that a cancelled coroutine may take to clean up
@@ -22,26 +21,13 @@ class DeadlinePassed(Exception):
 def within(seconds: float, work: Callable[[], T], *, grace: float = 0.0) -> T:
     """What *work* returns or raises, or DeadlinePassed.
 
-    It runs in a daemon thread of its own: nothing can stop a Python thread, so a late one is
-    left alone, neither blocking the next call nor the exit of the process.
+    It runs in a thread of its own: a late one is left alone and blocks no other call.
     """
-    future: Future[T] = Future()
-    context = contextvars.copy_context()  # so that its log lines carry our ids
-    thread = threading.Thread(
-        target=context.run, args=(_settle, future, work), name="gemhooks-function", daemon=True
-    )
-    thread.start()
+    future = beside(work, name="gemhooks-function")
     wait([future], seconds + grace)
     if not future.done():
         raise DeadlinePassed
     return future.result()
-
-
-def _settle(future: Future[T], work: Callable[[], T]) -> None:
-    try:
-        future.set_result(work())
-    except BaseException as error:  # the caller waits for it
-        future.set_exception(error)
 
 
 def finished(value: Any, seconds: float) -> Any:

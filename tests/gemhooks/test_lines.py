@@ -3,15 +3,13 @@
 import asyncio
 import io
 import json
-import subprocess
-import sys
 import threading
 
 import pytest
 
 from gemhooks import lines
 from gemhooks.lines import GatheredLines
-from tests.integration.processes import ROOT, clean_env
+from tests.integration.processes import script
 from tests.services.waiting import eventually
 
 NUMBERS = [b"%d" % number for number in range(300)]
@@ -141,21 +139,14 @@ ENDS = {
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
 def test_at_the_end_of_a_process_every_line_is_there_once(end: str) -> None:
-    script = (
+    code = (
         "import os, structlog; from gemhooks import lines, logs\n"
         "lines.GATHER = 60\n"
         "logs.configure('json', gathered=lines.by_thread)\n"
         "log = structlog.get_logger()\n"
         f"for number in range(500): log.info('line', number=number)\n{end}"
     )
-    said = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env=clean_env(),
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stderr.splitlines()
+    said = script(code).stderr.splitlines()
 
     found = [json.loads(line) for line in said]
     assert [line["number"] for line in found if "number" in line] == list(range(500))

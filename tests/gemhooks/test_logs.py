@@ -1,28 +1,18 @@
 """What reaches the log, and what does not."""
 
-import subprocess
-import sys
-
 import pytest
 
 from gemhooks import logs
-from tests.integration.processes import ROOT, clean_env
+from tests.integration.processes import script
 
 
 def test_a_failed_connect_is_told_by_us_alone() -> None:
-    script = (
+    code = (
         "import logging; from gemhooks import logs; logs.configure('json');"
         "logging.getLogger('pika.adapters').error('noise');"
         "logging.getLogger('alembic').warning('news')"
     )
-    said = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env=clean_env(),
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stderr
+    said = script(code).stderr
 
     assert "news" in said
     assert "noise" not in said
@@ -84,18 +74,11 @@ def test_each_kind_of_secret_is_found_in_a_line_that_holds_no_other(name: str, v
 
 
 def test_what_others_said_does_not_drive_the_terminal() -> None:
-    script = (
+    code = (
         "import structlog; from gemhooks import logs; logs.configure('console');"
         "structlog.get_logger().info('event_recorded', id='a\\x1b[2J\\x9b2J', reason='kept')"
     )
-    said = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env=clean_env(),
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stderr
+    said = script(code).stderr
 
     assert "kept" in said
     assert not {"\x1b", "\x9b"} & set(said)

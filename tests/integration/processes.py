@@ -43,6 +43,19 @@ def command(
     )
 
 
+def script(code: str) -> subprocess.CompletedProcess[str]:
+    """Run *code* in a Python of its own, to its end, which must be a good one."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=clean_env(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+
 @contextmanager
 def process(
     *arguments: str, log: Path, env: Mapping[str, str], cwd: Path = ROOT

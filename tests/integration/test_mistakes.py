@@ -2,7 +2,6 @@
 
 import socket
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,7 +11,7 @@ import pytest
 
 from gemhooks import topology
 from gemhooks.entry import MISCONFIGURED
-from tests.integration.processes import ROOT, clean_env, command, free_port
+from tests.integration.processes import command, free_port, script
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -120,18 +119,11 @@ def test_the_version_is_said() -> None:
 
 
 def test_the_receiver_imports_nothing_of_the_sdk_the_database_or_the_command_line() -> None:
-    script = (
+    code = (
         "import sys, gemhooks.entry, receiver.server, gemhooks.queues.rabbitmq;"
         "print([m for m in ('google.genai', 'sqlalchemy', 'typer', 'rich') if m in sys.modules])"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env=clean_env(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = script(code)
 
     assert ended.stdout.strip() == "[]", ended.stderr
 
