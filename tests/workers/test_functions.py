@@ -410,8 +410,9 @@ def test_a_lost_answer_is_not_sent_again_but_waited_for_and_then_parked(bench: B
     with pytest.raises(Retry, match="waiting for the event") as caught:
         bench.run()
     assert caught.value.after == 30.0
-    with pytest.raises(Retry, match="lost"):
+    with pytest.raises(Retry, match="lost") as other:
         bench.other.run(event("v1_a"))
+    assert other.value.after is None  # on the whole schedule, as what others have in hand
     impatient = replace(bench.caller.continuer, wait=0.0)
     bench.caller = replace(bench.caller, continuer=impatient)
 
