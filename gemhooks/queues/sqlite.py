@@ -21,7 +21,7 @@ from gemhooks.errors import Misconfigured, PublishFailed
 from gemhooks.messages import DeadLetter, Headers, Message, OnDelivery, Seen
 from gemhooks.queues import sqlite_rows as rows
 from gemhooks.queues.sqlite_owners import Owner
-from gemhooks.queues.sqlite_writer import MOST_BYTES, Deadlines, Job, Writer
+from gemhooks.queues.sqlite_writer import MOST_BYTES, Deadlines, Job, NoRoom, Writer
 
 PREFIX = "sqlite:///"
 SHORTEST_POLL, LONGEST_POLL = 0.005, 0.05  # seconds between looks for others' messages
@@ -159,7 +159,7 @@ class SqliteBroker:
 
     def take(self, queue: str, limit: int) -> list[rows.Row]:
         owner = self.owner().name
-        job = Job(lambda db: rows.take(db, queue, owner, limit))
+        job = Job(lambda db: rows.take(db, queue, owner, _affordable(db, limit)))
         taken: list[rows.Row] = self._writer.submit(job).future.result()
         return taken
 
@@ -202,7 +202,7 @@ class SqliteBroker:
 
     def _has_room(self, db: rows.Connection) -> bool:
         """On the disk, or within the file where messages have left it."""
-        left = rows.room(self.path)
+        left = rows.spare(db)
         return left > RESERVE or (left > RESERVE // 2 and rows.free_space(db) > MOST_BYTES)
 
     def _wake(self) -> None:
@@ -360,6 +360,17 @@ def path_of(url: str) -> Path:
     if not url.startswith(PREFIX) or len(url) == len(PREFIX):
         raise Misconfigured("A queue in a file is written sqlite:///path/to/file.db.")
     return Path(url.removeprefix(PREFIX))
+
+
+def _affordable(db: rows.Connection, limit: int) -> int:
+    """How many rows may be taken: each is written anew, and the log grows while somebody reads.
+
+    What is then left is for acknowledgements, and for the file to take up the log's pages.
+    """
+    left = rows.spare(db)
+    if left < RESERVE // 4:
+        raise NoRoom("the disk is full")
+    return limit if left > RESERVE // 2 else 1
 
 
 def _nothing(_: sqlite3.Connection) -> None:

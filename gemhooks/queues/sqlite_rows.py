@@ -83,11 +83,26 @@ def room(path: Path) -> int:
     return found.f_bavail * found.f_frsize
 
 
+def spare(db: "Connection") -> int:
+    """Bytes of the disk that nothing needs: the log's pages will want theirs in the file."""
+    size = db.path.stat().st_size if db.path.exists() else 0
+    return room(db.path) - max(0, _bytes(db, "page_count") - size)
+
+
 def free_space(db: sqlite3.Connection) -> int:
     """Bytes of the file that hold nothing."""
-    (pages,) = db.execute("PRAGMA freelist_count").fetchone()
+    return _bytes(db, "freelist_count")
+
+
+def _bytes(db: sqlite3.Connection, pages: str) -> int:
+    (count,) = db.execute(f"PRAGMA {pages}").fetchone()
     (size,) = db.execute("PRAGMA page_size").fetchone()
-    return int(pages) * int(size)
+    return int(count) * int(size)
+
+
+def shorten_log(db: sqlite3.Connection) -> None:
+    """Give the space of SQLite's log back, where no reader needs it any more."""
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 class Connection(sqlite3.Connection):

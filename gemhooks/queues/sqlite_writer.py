@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gemhooks.errors import PublishFailed
-from gemhooks.queues.sqlite_rows import Connection
+from gemhooks.queues.sqlite_rows import Connection, shorten_log
 
 MOST = 500  # jobs of one transaction
 PAUSE = 0.05  # seconds before what failed is tried again
@@ -29,7 +29,7 @@ class Job:
     One that *grows* the file shows, when it succeeds, that there is room again.
     """
 
-    work: Callable[[sqlite3.Connection], Any]
+    work: Callable[[Connection], Any]
     persists: bool = False
     grows: bool = False
     size: int = 0  # bytes, about
@@ -51,6 +51,7 @@ class Writer:
         self._changed = threading.Condition()
         self._jobs: deque[Job] = deque()
         self._failed_jobs: list[Job] = []  # of this round, to be tried in the next
+        self._is_full = False  # in this round
         self._closing = False
         self._give_up_at = float("inf")
         self.error: Exception | None = None  # until a message could be written again
@@ -80,6 +81,7 @@ class Writer:
     def _run(self) -> None:
         while jobs := self._next():
             self._write(jobs)
+            self._make_room()
             self._try_again()
             if self._closing and time.monotonic() > self._give_up_at:
                 break
@@ -135,6 +137,7 @@ class Writer:
 
     def _failed(self, jobs: list[Job], error: Exception) -> None:
         self.error = error
+        self._is_full |= is_full(error)
         if is_busy(error):
             self._failed_jobs += jobs
         elif len(jobs) > 1:  # find the one that cannot be written; the others can
@@ -150,6 +153,13 @@ class Writer:
             self._failed_jobs.append(job)
         else:
             job.fail(PublishFailed("too_large" if is_too_big(error) else "failed", str(error)))
+
+    def _make_room(self) -> None:
+        """SQLite does not shorten its log by itself, and no more commits may come."""
+        if self._is_full and self._db is not None:
+            with contextlib.suppress(sqlite3.Error):
+                shorten_log(self._db)
+        self._is_full = False
 
     def _try_again(self) -> None:
         """Once a round, however many failed: the others, which may make room, must not wait."""

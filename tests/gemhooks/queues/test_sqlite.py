@@ -465,15 +465,19 @@ def test_a_deleted_file_is_made_anew_and_nothing_is_confirmed_into_the_void(
 
 
 FULL_DISK = """
-import os, subprocess, sys
+import os, sqlite3, subprocess, sys, time
 from gemhooks.messages import Message
 from gemhooks.queues.sqlite import SqliteBroker
 from tests.gemhooks.queues.helpers import eventually
 
-folder = sys.argv[1]
+folder, read_by_another = sys.argv[1:]
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m", "none", folder], check=True)
 broker = SqliteBroker(f"sqlite:///{folder}/queue.db")
 broker.declare([])
+reader = sqlite3.connect(broker.path, isolation_level=None)
+if read_by_another == "True":  # a backup, say: SQLite's log can only grow
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM messages").fetchall()
 futures = [broker.publish(Message(f"m{n}", "batch.x", bytes(400_000))) for n in range(100)]
 errors = [future.exception(15) for future in futures]
 confirmed = {f"m{n}" for n, error in enumerate(errors) if error is None}
@@ -483,7 +487,9 @@ def handle(delivery):
     done.append(delivery.message.id)
     delivery.ack()
 broker.consume("gemhooks.batches", handle, prefetch=10)
-import time
+if read_by_another == "True":
+    eventually(lambda: "the disk is full" in str(broker._writer.error))
+    reader.rollback()
 deadline = time.monotonic() + 15
 while (broker.depth("gemhooks.batches") or not broker.is_ready()) and time.monotonic() < deadline:
     time.sleep(0.05)
@@ -493,13 +499,14 @@ broker.close()
 """
 
 
+@pytest.mark.parametrize("read_by_another", [False, True])
 def test_a_full_disk_is_a_clear_error_loses_nothing_and_heals_when_there_is_room(
-    tmp_path: Path,
+    tmp_path: Path, *, read_by_another: bool
 ) -> None:
     folder = tmp_path / "small"
     folder.mkdir()
     own = ["unshare", "--map-root-user", "--mount"]  # what is mounted there is seen by nobody else
-    command = [*own, sys.executable, "-c", FULL_DISK, str(folder)]
+    command = [*own, sys.executable, "-c", FULL_DISK, str(folder), str(read_by_another)]
     ended = subprocess.run(
         command,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
