@@ -284,13 +284,18 @@ def _describe(position: int, member: object, error: Exception) -> str:
     return f"{_kid(member) or position!s:.40} ({kind}): {type(error).__name__}: {error!s:.100}"
 
 
+class WouldWait(Exception):
+    """Published keys must be waited for, and whoever asked does not wait."""
+
+
 class JwksCache:
     """The keys that Google publishes, fetched by a thread, never by a request.
 
     A set is good for *lifetime* seconds, and a new one is asked for a little before that; while
     there is none to be had, the old one serves for up to *stale* seconds more. Attempts are at
     least *cooldown* seconds apart, also those for a key that the set lacks. A request waits for
-    an attempt only when it needs it, and only until the attempt is *max_wait* seconds old.
+    an attempt only when it needs it, and only until the attempt is *max_wait* seconds old; one
+    that does not *wait* gets WouldWait instead.
 
     *fetch* returns the document at a URL or raises anything.
 
@@ -335,39 +340,37 @@ class JwksCache:
         """Return the seconds since the set was fetched; None if there never was one."""
         return None if self._keys is None else self._clock() - self._fetched_at
 
-    def ed25519_keys(self) -> Iterator[Ed25519Key]:
-        """Return the keys for ``v1a``, then any newer ones to a caller for whom none fits.
+    def ed25519_keys(self, *, wait: bool = True) -> Iterator[Ed25519Key]:
+        """Yield the keys for ``v1a``, then any newer ones to a caller for whom none fits.
 
         Raises KeysUnavailable if there is no set, or, at the end, no newer one to be had.
         """
-        return self._known_then_newer(self._current().ed25519)
+        known = self._current(wait=wait).ed25519
+        yield from known
+        tried = {key.fingerprint for key in known}
+        yield from (key for key in self._newer(wait=wait).ed25519 if key.fingerprint not in tried)
 
-    def rsa_keys(self, kid: str | None) -> tuple[RsaKey, ...]:
+    def rsa_keys(self, kid: str | None, *, wait: bool = True) -> tuple[RsaKey, ...]:
         """Return the keys for ``jwt`` named *kid*, all of them for None.
 
         Raises KeysUnavailable if there is no set, or none new enough to say that *kid* is
         unknown.
         """
-        return self._current().with_kid(kid) or self._newer().with_kid(kid)
+        return self._current(wait=wait).with_kid(kid) or self._newer(wait=wait).with_kid(kid)
 
-    def _known_then_newer(self, known: tuple[Ed25519Key, ...]) -> Iterator[Ed25519Key]:
-        yield from known
-        tried = {key.fingerprint for key in known}
-        yield from (key for key in self._newer().ed25519 if key.fingerprint not in tried)
-
-    def _current(self) -> PublishedKeys:
+    def _current(self, *, wait: bool) -> PublishedKeys:
         self.refresh()
         if self._usable() is None:
-            self._wait()
+            self._wait(wait=wait)
         keys = self._usable()
         if keys is None:
             raise KeysUnavailable("jwks_unavailable")
         return keys
 
-    def _newer(self) -> PublishedKeys:
+    def _newer(self, *, wait: bool) -> PublishedKeys:
         """Return a set that was fetched just now, or within the cool-down."""
         self._begin()
-        self._wait()
+        self._wait(wait=wait)
         attempt, keys = self._attempt, self._usable()
         if keys is None or attempt is None or not attempt.succeeded:
             raise KeysUnavailable("jwks_unavailable")  # a 401 would be a guess
@@ -395,10 +398,14 @@ class JwksCache:
             except RuntimeError:  # no thread to be had: an attempt that failed
                 attempt.done.set()
 
-    def _wait(self) -> None:
+    def _wait(self, *, wait: bool) -> None:
         attempt = self._attempt
-        if attempt is not None:
-            attempt.done.wait(max(0, attempt.began_at + self._max_wait - self._clock()))
+        if attempt is None or attempt.done.is_set():
+            return
+        seconds = attempt.began_at + self._max_wait - self._clock()
+        if seconds > 0 and not wait:
+            raise WouldWait
+        attempt.done.wait(max(0, seconds))
 
     def _run(self, attempt: "_Attempt") -> None:
         try:
@@ -459,14 +466,24 @@ def _opener() -> "OpenerDirector":
 class KeyRing:
     """All the keys of a receiver: what ``signing.verify`` takes.
 
-    Without *secrets*, or without *jwks*, the schemes that need them raise KeysUnavailable.
+    Without *secrets*, or without *jwks*, the schemes that need them raise KeysUnavailable. One
+    that does not *wait* raises WouldWait where another would wait for published keys.
     """
 
     def __init__(
-        self, secrets: SigningSecrets | None = None, *, jwks: JwksCache | None = None
+        self,
+        secrets: SigningSecrets | None = None,
+        *,
+        jwks: JwksCache | None = None,
+        wait: bool = True,
     ) -> None:
         self._secrets = secrets
         self._jwks = jwks
+        self._wait = wait
+
+    def at_once(self) -> "KeyRing":
+        """The same keys, for a caller that does not wait."""
+        return KeyRing(self._secrets, jwks=self._jwks, wait=False)
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
@@ -492,11 +509,11 @@ class KeyRing:
 
     def ed25519_keys(self) -> Iterator[Ed25519Key]:
         """Return the published keys for ``v1a``; see JwksCache."""
-        return self._published().ed25519_keys()
+        return self._published().ed25519_keys(wait=self._wait)
 
     def rsa_keys(self, kid: str | None) -> tuple[RsaKey, ...]:
         """Return the published keys for ``jwt``; see JwksCache."""
-        return self._published().rsa_keys(kid)
+        return self._published().rsa_keys(kid, wait=self._wait)
 
     def _published(self) -> JwksCache:
         if self._jwks is None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import structlog
 
 from gemhooks.metrics import ReceiverMetrics
-from receiver.answers import FAILED, PENDING, STOPPING, Answer, Headers, Pending, Record
+from receiver.answers import AT_ONCE, FAILED, PENDING, STOPPING, Answer, Headers, Pending, Record
 from receiver.requests import Environ, Incoming
 
 log = structlog.get_logger()
@@ -22,7 +22,6 @@ Found = tuple[int, Headers, bytes]
 WsgiApp = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
 MARGIN = 1.0  # seconds that the publisher has beyond its own time-out
-WEBHOOKS = "/webhooks/gemini/"  # a request below it may wait for published keys; one at it never
 READY = "/readyz"  # may wait for a file's lock
 
 
@@ -54,16 +53,23 @@ class Adapter:
         self._clients[request] = client
         if request.refusal:
             self._refuse(request, request.refusal)
-        elif pool := self._pool(request.environ["PATH_INFO"]):
-            task = asyncio.get_running_loop().run_in_executor(pool, self._run, request)
-            task.add_done_callback(lambda done: self._ran(request, done.result()))
+        elif request.environ["PATH_INFO"] == READY:
+            self._run_on(self._probes, request)
         else:
-            self._ran(request, self._run(request))
+            self._try(request)
 
-    def _pool(self, path: str) -> ThreadPoolExecutor | None:
-        if path == READY:
-            return self._probes
-        return self._patient if path.startswith(WEBHOOKS) else None
+    def _try(self, request: Incoming) -> None:
+        """Here, on the loop; what would have to wait for published keys goes to a thread."""
+        request.environ[AT_ONCE] = True
+        found = self._run(request)
+        if request.environ.pop(AT_ONCE):
+            self._ran(request, found)
+        else:
+            self._run_on(self._patient, request)
+
+    def _run_on(self, pool: ThreadPoolExecutor, request: Incoming) -> None:
+        task = asyncio.get_running_loop().run_in_executor(pool, self._run, request)
+        task.add_done_callback(lambda done: self._ran(request, done.result()))
 
     def _run(self, request: Incoming) -> Found | None:
         try:

@@ -15,6 +15,7 @@ log = structlog.get_logger()
 Headers = list[tuple[str, str]]
 
 PENDING = "gemhooks.pending"  # where in the WSGI environ the view leaves its Pending
+AT_ONCE = "gemhooks.at_once"  # there: must not wait; made false by a view that would have to
 RETRY_AFTER = "5"  # seconds
 TOO_LARGE = "too_large"
 

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 from flask import Flask, Response, g, request
@@ -12,10 +13,11 @@ from werkzeug.exceptions import HTTPException, NotFound, UnsupportedMediaType
 
 from gemhooks import events
 from gemhooks.errors import InvalidSignature, KeysUnavailable, PublishFailed
+from gemhooks.keys import WouldWait
 from gemhooks.messages import UNKNOWN, Message, Publisher, fits_shortstr
 from gemhooks.metrics import ReceiverMetrics
 from gemhooks.signing import TOLERANCE_SECONDS, JwtRules, Keys, Scheme, Webhook, verify
-from receiver.answers import PENDING, Answer, Pending, Record, not_published
+from receiver.answers import AT_ONCE, PENDING, Answer, Pending, Record, not_published
 from receiver.lean import BareResponse, LeanFlask
 
 log = structlog.get_logger()
@@ -40,6 +42,7 @@ class Receiver:
     keys: Keys
     publisher: Publisher
     metrics: ReceiverMetrics
+    keys_at_once: Keys | None = None  # which raise WouldWait; None: *keys* never wait
     ready: Callable[[], bool] = lambda: True
     schemes: Collection[Scheme] = (Scheme.V1,)
     path_tokens: tuple[str, ...] = ()
@@ -96,7 +99,7 @@ def _receive(receiver: Receiver, schemes: Collection[Scheme]) -> Response:
     webhook = verify(
         _headers(environ),
         body,
-        receiver.keys,
+        _keys(receiver, environ),
         now=receiver.now(),
         schemes=schemes,
         tolerance=receiver.tolerance,
@@ -110,6 +113,10 @@ def _receive(receiver: Receiver, schemes: Collection[Scheme]) -> Response:
     future = receiver.publisher.publish(message)
     environ[PENDING] = Pending(future, record, receiver.publish_timeout)
     return PUBLISHING  # the server answers in its place once the future has ended
+
+
+def _keys(receiver: Receiver, environ: Mapping[str, Any]) -> Keys:
+    return (environ.get(AT_ONCE) and receiver.keys_at_once) or receiver.keys
 
 
 def _headers(environ: Mapping[str, str]) -> dict[str, str]:
@@ -153,6 +160,7 @@ def _add_health(app: Flask, receiver: Receiver) -> None:
 
 def _add_errors(app: Flask) -> None:
     app.register_error_handler(InvalidSignature, _refuse)
+    app.register_error_handler(WouldWait, _would_wait)
     app.register_error_handler(KeysUnavailable, _no_keys)
     app.register_error_handler(PublishFailed, _not_published)
     app.register_error_handler(HTTPException, _http)
@@ -171,6 +179,11 @@ def _answer(answer: Answer) -> Response:
 def _refuse(error: InvalidSignature) -> Response:
     g.record.metrics.signature_failed(str(error.reason))
     return _answer(Answer(401, "bad_signature", str(error.reason)))
+
+
+def _would_wait(_: WouldWait) -> Response:
+    request.environ[AT_ONCE] = False
+    return PUBLISHING  # nobody reads it: the view is called again, on a thread
 
 
 def _no_keys(error: KeysUnavailable) -> Response:

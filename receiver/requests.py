@@ -42,8 +42,14 @@ class Incoming:
     refusal: Answer | None = None
 
     def close(self) -> Environ:
-        """The environ, with the body; one that is too large is told by its length."""
+        """The environ, with the body; one that is too large is told by its length.
+
+        A second application finds it as the first did.
+        """
         environ = self.environ
+        if body := environ.get("wsgi.input"):
+            body.seek(0)
+            return environ
         environ["wsgi.input"] = io.BytesIO(b"".join(self.chunks))
         environ["CONTENT_LENGTH"] = str(max(self.size, self.declared))
         self.chunks.clear()

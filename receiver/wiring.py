@@ -29,6 +29,7 @@ def receiver_of(
     KeyMetrics(registry, keys)
     return Receiver(
         keys=keys,
+        keys_at_once=keys.at_once(),
         publisher=publisher,
         metrics=ReceiverMetrics(registry),
         ready=ready,

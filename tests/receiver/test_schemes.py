@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jwt.algorithms import RSAAlgorithm
 from structlog.testing import capture_logs
 
+from gemhooks import topology
 from gemhooks.errors import Misconfigured
 from gemhooks.keys import JwksCache, KeyRing, SigningSecrets
+from gemhooks.messages import Message
 from gemhooks.settings import Settings
 from gemhooks.signing import decode_secret, sign_jwt, sign_v1, sign_v1a
 from gemhooks.simulator import Simulator, Variants
+from gemhooks.testing import MemoryPublisher
 from receiver.wiring import key_ring
 from tests.receiver.serving import BODY, PATH, SECRET, Site, request, served, signed
 from tests.services.waiting import wait_until
@@ -400,6 +403,45 @@ def test_a1_18_a_start_during_an_outage_answers_503_within_the_bound(jwks: Websi
         wait_until(lambda: post(site, token()) == 204, "the keys arrive")
 
     assert (answers, health, static) == ([503] * 3, 200, 204)
+
+
+def test_while_published_keys_come_others_are_answered_and_then_the_one_that_waits(
+    jwks: Website,
+) -> None:
+    jwks.open.clear()
+    with served(env={**settings(jwks), "GEMHOOKS_JWKS_WAIT": "10"}) as site:
+        adapter = site.server.connections.adapter
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(post, site, v1a())
+            wait_until(lambda: len(adapter) == 1, "one waits for the keys")
+            assert post(site, signed(BODY), path=PATH) == 204
+            jwks.open.set()
+            assert waiting.result() == 204
+
+    assert [message.scheme for message in site.publisher.messages] == ["v1", "v1a"]
+    assert {message.body for message in site.publisher.messages} == {BODY}
+    assert site.total() == 2
+
+
+class Watched(MemoryPublisher):
+    """Knows which threads publish."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: set[str] = set()
+
+    def publish(self, message: Message, *, exchange: str = topology.EVENTS) -> Future[None]:
+        self.threads.add(threading.current_thread().name)
+        return super().publish(message, exchange=exchange)
+
+
+def test_a_webhook_whose_keys_are_there_is_checked_without_a_thread(jwks: Website) -> None:
+    publisher = Watched()
+    with served(publisher, env=settings(jwks)) as site:
+        wait_until(lambda: len(key_samples(site)) == 5, "all keys are there")
+        assert [post(site, each) for each in (signed(BODY), v1a(), token())] == [204] * 3
+
+    assert publisher.threads == {"site"}
 
 
 def test_a_flood_of_unknown_keys_costs_one_fetch_and_holds_up_nobody(
