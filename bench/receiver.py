@@ -1,13 +1,15 @@
 """``make bench-receiver``: this receiver and its peers, in turn, on one private RabbitMQ node.
 
 Each program is first seen to queue one message per 2xx and to refuse a bad signature; each run
-checks that the queue holds all that was answered.
+checks that the queue holds all that was answered. Ours has all its features on: the three schemes,
+each used, logs and metrics.
 """
 
 import argparse
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -25,11 +27,15 @@ from bench import load, pipelined
 from bench.processes import ROOT, Program, node, ours, peer, running
 from bench.stats import Ratio, ratio
 from gemhooks import topology
+from gemhooks.simulator.key_ring import KeyRing
 from tests.services.install import ensure
 from tests.services.ports import free_port
 from tests.services.rabbitmq import RabbitNode
 from tests.services.waiting import wait_until
+from tests.services.website import Website
 
+TOKEN = "a-token-of-the-benchmark"  # noqa: S105 - guards nothing
+AUDIENCE = "https://bench.example"
 SECRET = "whsec_" + "YmVuY2htYXJrLW9ubHktbm90LWEtc2VjcmV0"
 OURS = "gemhooks"
 PLAIN = "plain 204"
@@ -86,14 +92,28 @@ def environment(amqp_url: str, port: int, folder: Path) -> dict[str, str]:
     }
 
 
+def three_schemes(jwks_url: str) -> dict[str, str]:
+    return {
+        "GEMHOOKS_SCHEMES": "v1 v1a jwt",
+        "GEMHOOKS_PATH_TOKENS": TOKEN,
+        "GEMHOOKS_JWKS_URL": jwks_url,
+        "GEMHOOKS_JWT_AUDIENCE": AUDIENCE,
+    }
+
+
 def main() -> None:
     options = _options()
     folder = Path(tempfile.mkdtemp(prefix="gemhooks-bench-"))
     try:
         with RabbitNode() as broker, broker.vhost() as amqp_url, ExitStack() as stack:
+            keys, website = KeyRing(), stack.enter_context(Website())
+            website.body = json.dumps(keys.jwks()).encode()
             contenders = [
-                stack.enter_context(started(name, amqp_url, folder)) for name in options.only
+                stack.enter_context(started(name, amqp_url, folder, website.url))
+                for name in options.only
             ]
+            if OURS in options.only:
+                use_all_schemes(contenders[options.only.index(OURS)], keys)
             limit = {each: pipelined.rate(amqp_url, QUEUE, each) for each in options.connections}
             runs = measure(contenders, amqp_url, folder, options)
     finally:
@@ -111,14 +131,14 @@ def _options() -> argparse.Namespace:
 
 
 @contextmanager
-def started(name: str, amqp_url: str, folder: Path) -> Iterator[Contender]:
+def started(name: str, amqp_url: str, folder: Path, jwks_url: str) -> Iterator[Contender]:
     """Start it, wait for it, and see that it does what all are compared in."""
     port, queue = free_port(), topology.INTERACTIONS.name if name == OURS else QUEUE
     queue = "" if name == PLAIN else queue
     with running(
         name.replace(" ", "-"),
         commands(port)[name],
-        environment(amqp_url, port, folder),
+        environment(amqp_url, port, folder) | three_schemes(jwks_url),
         folder,
     ) as program:
         declare(amqp_url)
@@ -137,11 +157,21 @@ def _answers(contender: Contender) -> bool:
         return False
 
 
-def _post(contender: Contender, number: int, **changed: str) -> int:
+def use_all_schemes(contender: Contender, keys: KeyRing) -> None:
+    """So that what they need is in memory, as it is in production."""
+    content, now = load.body(0), int(time.time())
+    claims = {"aud": AUDIENCE, "iat": now, "exp": now + 60}
+    for signature in (keys.sign_v1a("msg_0", now, content), keys.sign_jwt(claims)):
+        changed = {"webhook-signature": signature, "webhook-timestamp": str(now)}
+        if _post(contender, 0, f"{load.PATH}/{TOKEN}", **changed) != 204:
+            raise RuntimeError("a webhook of another scheme was refused")
+
+
+def _post(contender: Contender, number: int, path: str = load.PATH, **changed: str) -> int:
     content = load.body(number)
     headers = load.headers(SECRET, number, content) | changed
     headers["Content-Type"] = "application/json"
-    url = f"http://127.0.0.1:{contender.port}{load.PATH}"
+    url = f"http://127.0.0.1:{contender.port}{path}"
     return urllib3.request("POST", url, body=content, headers=headers, retries=False).status
 
 
