@@ -131,14 +131,14 @@ def _options() -> argparse.Namespace:
 
 
 @contextmanager
-def started(name: str, amqp_url: str, folder: Path, jwks_url: str) -> Iterator[Contender]:
+def started(name: str, amqp_url: str, folder: Path, jwks_url: str = "") -> Iterator[Contender]:
     """Start it, wait for it, and see that it does what all are compared in."""
     port, queue = free_port(), topology.INTERACTIONS.name if name == OURS else QUEUE
     queue = "" if name == PLAIN else queue
     with running(
         name.replace(" ", "-"),
         commands(port)[name],
-        environment(amqp_url, port, folder) | three_schemes(jwks_url),
+        environment(amqp_url, port, folder) | (three_schemes(jwks_url) if jwks_url else {}),
         folder,
     ) as program:
         declare(amqp_url)
