@@ -10,6 +10,9 @@ COMPILE = .work/lock/bin/uv pip compile --universal --generate-hashes --no-heade
   --python-version 3.11 --all-extras -q pyproject.toml
 
 .DEFAULT_GOAL := help
+# Where it is set, each process that a test or the demo starts would compile all of it anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: test-compose generated pictures docs release bench-batch bench-peers bench-receiver bench-worker help setup setup-dev demo up test crash-matrix check format lock chaos
 
 help: ## List the targets
