@@ -95,6 +95,14 @@ class Connections:
                 return
         self.waiting[newcomer] = None
 
+    def make_room(self) -> None:
+        """Let the largest bodies on their way go until the others fit: a slow one costs itself."""
+        while self.uploads > self.limits.uploads:
+            largest = max(self.open, key=Connection.uploaded)
+            if not largest.uploaded():
+                return  # all that is left is whole
+            largest.cut_short()
+
     def encode(self, found: Answer | Found, *, is_last: bool) -> bytes:
         if isinstance(found, Answer):
             return self._head_of(found, is_last=is_last)
@@ -258,10 +266,10 @@ class Connection(asyncio.Protocol):
         request.chunks.append(data)
         request.size += len(data)
         self._all.uploads += len(data)
-        if self._all.uploads > self._limits.uploads:
-            request.refusal = OVERLOADED
-        if request.refusal or request.size > self._all.max_body:
+        if request.size > self._all.max_body:
             self._take(request)
+        elif self._all.uploads > self._limits.uploads:
+            self._all.make_room()
 
     def on_message_complete(self) -> None:
         request = self._incoming
@@ -272,6 +280,19 @@ class Connection(asyncio.Protocol):
             self._leaves_unread = False
             if not self._todo:  # it is answered
                 self._close()
+
+    def uploaded(self) -> int:
+        """Bytes of a body that is still on its way."""
+        return self._incoming.size if self._incoming else 0
+
+    def cut_short(self) -> None:
+        """Refuse the body on its way, for the sake of others, and forget it at once."""
+        if request := self._incoming:
+            self._forget(request)
+            request.chunks.clear()
+            request.size, request.refusal = 0, OVERLOADED
+            self._take(request)
+            self._advance()
 
     def _take(self, request: Incoming) -> None:
         """No more of it is needed."""

@@ -300,6 +300,24 @@ def test_bodies_beyond_what_the_memory_may_hold_are_asked_to_come_again() -> Non
     assert site.count("overloaded") == 1
 
 
+def test_slow_bodies_that_fill_the_memory_give_way_the_largest_first() -> None:
+    slow = [request(b"x" * size)[:-1] for size in (500, 1000, 500)]
+    with served(limits=Limits(uploads=2000)) as site:
+        clients = [site.connect() for _ in slow]
+        for each, half in zip(clients, slow, strict=True):
+            each.sendall(half)
+        wait_until(lambda: site.server.connections.uploads == 1997, "they fill it")
+
+        assert [site.status(request()) for _ in range(5)] == [204] * 5
+        assert status_of(read_to_end(clients[1])) == 503
+        for each in (clients[0], clients[2]):
+            each.sendall(b"x")
+            assert status_of(read_answer(each)) == 204
+        for each in clients:
+            each.close()
+    assert site.count("overloaded") == 1
+
+
 def test_who_asks_before_sending_is_told_to_go_on_or_not_to(site: Site) -> None:
     with site.connect() as client:
         client.sendall(head(content_length=str(len(BODY)), expect="100-continue"))
