@@ -23,6 +23,7 @@ from gemhooks.tracing import tracing
 from receiver.adapter import Adapter
 from receiver.app import Receiver, create_app
 from receiver.connections import DEFAULT, Connections, Limits
+from receiver.turning_away import turn_away
 from receiver.wiring import key_ring, receiver_of
 
 log = structlog.get_logger()
@@ -30,6 +31,7 @@ log = structlog.get_logger()
 BACKLOG = 2048
 SPARE = 64  # file descriptors for all else: broker, admin server, secrets
 TICK = 0.5  # seconds between two looks at deadlines and keys
+HANDSHAKE = 0.1  # seconds in which those who knocked already are let in
 LAST_WORD = 1.0  # seconds in which what is left is refused
 
 
@@ -48,7 +50,8 @@ class Server:
         ticking = asyncio.create_task(self._tick())
         await stop.wait()
         self.connections.drain()
-        await asyncio.sleep(0)  # one more round for those who knocked already
+        turn_away(listener)
+        await asyncio.sleep(HANDSHAKE)
         listening.close()
         await self._end()
         ticking.cancel()
