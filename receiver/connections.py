@@ -14,14 +14,16 @@ import structlog
 from gemhooks.metrics import ReceiverMetrics
 from receiver.adapter import Adapter, Found
 from receiver.answers import GONE, OVERLOADED, STOPPING, Answer, Record, encode
-from receiver.requests import Environ, Incoming, add_header, environ_for, path_of
+from receiver.requests import CODINGS, Environ, Incoming, add_header, environ_for, path_of
 
 log = structlog.get_logger()
 
 MALFORMED = Answer(400, "malformed")
 SLOW = Answer(408, "slow")
+ENCODED = Answer(415, "encoded", "transfer")
 LARGE_HEAD = Answer(431, "too_large", "head")
 FULL = Answer(503, "overloaded", "connections")
+CHUNKED = "chunked"  # the one coding that the parser takes away; what is left of others is encoded
 GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 LINGER = 2.0  # seconds in which a body that nobody wants may still come in
 HEADER = 256  # bytes that a header costs beside its text: many short ones must not be cheap
@@ -243,7 +245,7 @@ class Connection(asyncio.Protocol):
         environ["PATH_INFO"], environ["QUERY_STRING"] = path_of(self._url)
         self._due = monotonic() + self._limits.body_seconds
         self._incoming = request = self._request(environ)
-        if request.declared > self._all.max_body:
+        if request.refusal or request.declared > self._all.max_body:
             self._take(request)
 
     def _request(self, environ: Environ) -> Incoming:
@@ -256,6 +258,7 @@ class Connection(asyncio.Protocol):
             is_last=is_old or not parser.should_keep_alive() or parser.should_upgrade(),
             expects=not is_old and environ.get("HTTP_EXPECT", "").lower() == "100-continue",
             declared=int(length) if length.isdecimal() else 0,
+            refusal=None if environ.get(CODINGS, CHUNKED).lower() == CHUNKED else ENCODED,
         )
 
     def on_body(self, data: bytes) -> None:

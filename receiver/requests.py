@@ -13,6 +13,7 @@ from receiver.answers import Answer
 
 Environ = dict[str, Any]
 
+CODINGS = "gemhooks.transfer_encoding"  # by HTTP_... Werkzeug would look for chunks, which are gone
 LONGEST_KNOWN = 512  # bytes of a header's name or a URL that may be remembered
 
 SAME: Environ = {  # for all requests
@@ -74,8 +75,10 @@ def add_header(environ: Environ, name: bytes, value: bytes) -> None:
 def _key_of(name: bytes) -> str:
     """Where the environ has a header; empty for what must not get there."""
     text = name.decode("latin-1").upper()
-    if "_" in text or text == "TRANSFER-ENCODING":
-        return ""  # x_y would pass for x-y; the body is whole by now
+    if "_" in text:
+        return ""  # x_y would pass for x-y
+    if text == "TRANSFER-ENCODING":
+        return CODINGS
     key = text.replace("-", "_")
     return key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}"
 

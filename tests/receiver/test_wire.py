@@ -1,6 +1,7 @@
 """The receiver on a real server, byte by byte."""
 
 import gc
+import gzip
 import socket
 import time
 from collections.abc import Iterator
@@ -52,6 +53,19 @@ def test_a1_05_a_chunked_body_arrives_whole(site: Site) -> None:
 
     assert site.status(head(transfer_encoding="chunked"), chunks) == 204
     assert site.publisher.messages[0].body == BODY
+
+
+@pytest.mark.parametrize("codings", ["gzip, chunked", "deflate,chunked", "gzip, Chunked"])
+@pytest.mark.parametrize("body", [BODY, gzip.compress(BODY)], ids=["plain", "compressed"])
+def test_a1_07_a_body_that_is_encoded_for_its_way_is_415_whoever_signed_what(
+    site: Site, codings: str, body: bytes
+) -> None:
+    sent = request(b"", headers=signed(body), more={"Transfer-Encoding": codings}).replace(
+        b"Content-Length: 0\r\n", b""
+    )
+
+    assert site.status(sent, chunked(gzip.compress(BODY))) == 415
+    assert site.count("encoded") == 1
 
 
 @pytest.mark.parametrize("padding", [" ", "\t", " \t "])
