@@ -37,6 +37,8 @@ MAX_TIMESTAMP_DIGITS = 20
 MIN_SECRET_BYTES = 16
 ED25519_BYTES = 64
 SECRET_PREFIX = "whsec_"  # noqa: S105 - the public prefix, not a secret
+# In no random secret, as it stands or decoded; repeated often enough, some of them are base64.
+PLACEHOLDERS = ("changeme", "replaceme", "placeholder", "yoursecret", "yourwebhook")
 
 # Nobody documents the name of such a claim; these are the names others use for it.
 BODY_HASH_CLAIMS = ("body_sha256", "body_hash", "payload_sha256", "payload_hash", "request_hash")
@@ -233,7 +235,7 @@ def decode_secret(text: str) -> bytes:
     if problem := _problem(encoded):
         raise Misconfigured(f"A webhook secret {problem}.")
     unpadded = encoded.rstrip("=")
-    key = _canonical(unpadded + "=" * (-len(unpadded) % 4))
+    key = _canonical(_padded(unpadded))
     if key is None or encoded not in (unpadded, _b64(key)):
         raise Misconfigured("A webhook secret is not complete base64: copy it again.")
     if len(key) < MIN_SECRET_BYTES:
@@ -246,13 +248,20 @@ def _problem(encoded: str) -> str | None:
         return "is empty"
     if "..." in encoded or "…" in encoded:
         return "is only the shortened form of one: use the text shown when it was created"
-    if len(set(encoded)) == 1 or "changeme" in encoded.lower():
+    if len(set(encoded.rstrip("="))) == 1 or _is_placeholder(encoded):
         return "is a placeholder: replace it with the one Gemini showed"
     if "-" in encoded or "_" in encoded:
         return "is URL-safe base64, but Gemini's secrets are standard base64"
     if any(c.isspace() for c in encoded):
         return "has white space inside"
     return None
+
+
+def _is_placeholder(encoded: str) -> bool:
+    """As it stands or decoded, for those who encode one so that it fits."""
+    decoded = (_canonical(_padded(encoded)) or b"").decode("latin-1")
+    texts = ["".join(filter(str.isalnum, each.lower())) for each in (encoded, decoded)]
+    return any(placeholder in text for placeholder in PLACEHOLDERS for text in texts)
 
 
 class _Request(NamedTuple):  # a tuple is made in a third of a dataclass's time
@@ -289,8 +298,11 @@ def _canonical(text: str) -> bytes | None:
 def _canonical_urlsafe(text: str) -> bytes | None:
     if "+" in text or "/" in text or "=" in text:
         return None
-    standard = text.replace("-", "+").replace("_", "/")
-    return _canonical(standard + "=" * (-len(standard) % 4))
+    return _canonical(_padded(text.replace("-", "+").replace("_", "/")))
+
+
+def _padded(text: str) -> str:
+    return text + "=" * (-len(text) % 4)
 
 
 def _signed(webhook_id: bytes, timestamp: str, body: bytes) -> bytes:

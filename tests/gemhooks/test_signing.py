@@ -514,6 +514,11 @@ class TestSecrets:
             "changeme",
             "changemechangemechangeme",
             "whsec_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+            "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+            "whsec_replacemereplacemereplacemereplaceme",
+            "whsec_yourwebhooksecretgoeshere00",
+            "whsec_Y2hhbmdlLW1lLWNoYW5nZS1tZS1jaGFuZ2UtbWU=",  # change-me-change-me-change-me
+            "Y2hhbmdlLW1lLWNoYW5nZS1tZS1jaGFuZ2UtbWU",
             "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa_-",
             "whsec_MfKQ9r8GKYqrTwjU PD8ILPZIo2LaLaSw",
             "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS",

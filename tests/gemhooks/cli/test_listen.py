@@ -23,7 +23,7 @@ from gemhooks.simulator import Simulator
 from gemhooks.testing import message
 from tests.integration.processes import ROOT, clean_env
 
-SECRET = "whsec_" + "A" * 43 + "="
+SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 PATIENCE = 60.0  # seconds
 
 

@@ -14,7 +14,7 @@ from gemhooks.testing import VARIANTS
 from tests.integration.processes import free_port, is_ready, process
 from tests.services.waiting import eventually
 
-SECRET = "whsec_" + "A" * 43 + "="
+SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 TOKEN = "0123456789abcdef"
 
 
