@@ -116,18 +116,25 @@ class Event(BaseModel, frozen=True, extra="allow"):
     @classmethod
     def _gather(cls, given: Any) -> Any:
         """Bring the id and the user's metadata to where the guide puts them."""
-        if not isinstance(given, dict) or ("data" not in given and "interaction" not in given):
+        data = _data_in(given)
+        if data is None:
             return given
-        data = given.get("data")
-        data = given.get("interaction") if data is None else data
-        if not isinstance(data, dict):
-            return given
-        nested = data.get("interaction")
-        data = {**nested, **data} if isinstance(nested, dict) else data.copy()
         metadata = data.get("user_metadata", given.get("user_metadata"))
         data["user_metadata"] = metadata if isinstance(metadata, dict) else {}
         data["id"] = _id_in(data)
         return {**given, "data": data, "version": _word(given.get("version"))}
+
+
+def _data_in(given: Any) -> dict[str, Any] | None:
+    """What tells of the resource, in one dict of its own, wherever it stands."""
+    if not isinstance(given, dict):
+        return None
+    data = given.get("data")
+    data = given.get("interaction") if data is None else data
+    if not isinstance(data, dict):
+        return None
+    nested = data.get("interaction")
+    return {**nested, **data} if isinstance(nested, dict) else data.copy()
 
 
 def _word(value: Any) -> str | None:
@@ -380,6 +387,22 @@ def head_of(body: bytes) -> Head:
         time=_string(given.get("timestamp")),
         traceparent=_traceparent(given),
     )
+
+
+def named_in(given: Any) -> tuple[str, str]:
+    """The type and the bare id that *given* names, read as an event is; empty for what it lacks."""
+    if not isinstance(given, dict):
+        return "", ""
+    found = _id_in(_data_in(given) or {})
+    return _type_in(given), bare_id(found) if isinstance(found, str) else ""
+
+
+def named_by(body: bytes) -> tuple[str, str]:
+    """The same of a body; nothing for one that is no event."""
+    try:
+        return named_in(jsontext.loads(body))
+    except (jsontext.Malformed, RecursionError):
+        return "", ""
 
 
 def type_of(body: bytes) -> str:

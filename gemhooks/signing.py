@@ -15,11 +15,13 @@ import binascii
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
+from gemhooks import events
 from gemhooks.errors import InvalidSignature, KeysUnavailable, Misconfigured
 
 if TYPE_CHECKING:
@@ -40,8 +42,17 @@ SECRET_PREFIX = "whsec_"  # noqa: S105 - the public prefix, not a secret
 # In no random secret, as it stands or decoded; repeated often enough, some of them are base64.
 PLACEHOLDERS = ("changeme", "replaceme", "placeholder", "yoursecret", "yourwebhook")
 
-# Nobody documents the name of such a claim; these are the names others use for it.
-BODY_HASH_CLAIMS = ("body_sha256", "body_hash", "payload_sha256", "payload_hash", "request_hash")
+# Nobody documents the names of such claims: these are what others use, whatever joins the words.
+BODY_HASH_CLAIMS = frozenset(
+    {"sha256", "digest"}
+    | {
+        what + how
+        for what in ("body", "content", "payload", "request", "requestbody")
+        for how in ("digest", "hash", "sha256")
+    }
+)
+EVENT_CLAIMS = ("event", "payload", "body")  # where the event may stand as a whole
+ALGORITHM = re.compile(r"^sha-?256[:=-]", re.IGNORECASE)  # before a hash
 
 
 class Scheme(StrEnum):
@@ -545,21 +556,19 @@ def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
 
 
 def _check_event(claims: Mapping[str, Any], body: bytes) -> None:
-    """Refuse a token that names another event than the body does."""
-    data = claims.get("data")
-    named = (claims.get("type"), data.get("id") if isinstance(data, dict) else None)
-    if named == (None, None):
-        return
-    event = _json_object(body) or {}
-    data = event.get("data")
-    actual = (event.get("type"), data.get("id") if isinstance(data, dict) else None)
-    if any(a is not None and a != b for a, b in zip(named, actual, strict=True)):
-        _refuse(Reason.CLAIMS_MISMATCH)
+    """Refuse a token that names another event than the body does, wherever it names it."""
+    actual = None
+    for place in (claims, *(claims.get(name) for name in EVENT_CLAIMS)):
+        named = events.named_in(place)
+        if any(named):
+            actual = actual or events.named_by(body)
+            if any(a and a != b for a, b in zip(named, actual, strict=True)):
+                _refuse(Reason.CLAIMS_MISMATCH)
 
 
 def _check_hash(claims: Mapping[str, Any], body: bytes) -> bool:
     """Say whether the claims bind the body by its hash; a wrong hash is refused."""
-    given = [claims[name] for name in BODY_HASH_CLAIMS if name in claims]
+    given = [value for name, value in claims.items() if _is_body_hash(name)]
     if not given:
         return False
     digest = hashlib.sha256(body).digest()
@@ -568,10 +577,13 @@ def _check_hash(claims: Mapping[str, Any], body: bytes) -> bool:
     return True
 
 
+def _is_body_hash(claim: str) -> bool:
+    return claim.lower().replace("_", "").replace("-", "") in BODY_HASH_CLAIMS
+
+
 def _is_digest(text: str, digest: bytes) -> bool:
     """Compare with every usual way to write a SHA-256, since none is documented."""
-    for prefix in ("sha256:", "sha256=", "sha-256="):
-        text = text.removeprefix(prefix)
+    text = ALGORITHM.sub("", text).strip(":")
     standard = _b64(digest)
     urlsafe = standard.replace("+", "-").replace("/", "_")
     spellings = (standard, standard.rstrip("="), urlsafe, urlsafe.rstrip("="))

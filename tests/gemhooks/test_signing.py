@@ -303,8 +303,10 @@ class TestJwt:
     def test_a_token_is_a_hint_unless_it_binds_the_body(self) -> None:
         assert check(token()) == Webhook("msg_1", NOW, BODY, Scheme.JWT, Trust.HINT, "r1")
         digest = hashlib.sha256(BODY)
-        for written in (digest.hexdigest(), base64.b64encode(digest.digest()).decode()):
-            assert check(token(body_sha256=written)).trust is Trust.BODY
+        text = base64.b64encode(digest.digest()).decode()
+        for written in (digest.hexdigest(), text, f"sha256-{text}", f"SHA-256=:{text}:"):
+            for name in ("body_sha256", "bodyHash", "content-digest", "sha256"):
+                assert check(token({**CLAIMS, name: written})).trust is Trust.BODY
 
     def test_bearer_before_the_token_is_allowed(self) -> None:
         assert check(f"Bearer {token()}").scheme is Scheme.JWT
@@ -325,6 +327,14 @@ class TestJwt:
             ({"exp": float("nan")}, "bad_token"),
             ({"type": "batch.failed"}, "claims_mismatch"),
             ({"data": {"id": "int_2"}}, "claims_mismatch"),
+            ({"event_type": "batch.failed"}, "claims_mismatch"),
+            ({"data": {"name": "interactions/int_2"}}, "claims_mismatch"),
+            ({"data": {"interaction": {"id": "int_2"}}}, "claims_mismatch"),
+            ({"interaction": {"id": "int_2"}}, "claims_mismatch"),
+            ({"event": {"data": {"id": "int_2"}}}, "claims_mismatch"),
+            ({"payload": {"type": "batch.failed"}}, "claims_mismatch"),
+            ({"digest": "sha-256=:AA==:"}, "claims_mismatch"),
+            ({"requestBodySha256": "00"}, "claims_mismatch"),
             ({"body_sha256": hashlib.sha256(b"").hexdigest()}, "claims_mismatch"),
             ({"body_sha256": None}, "claims_mismatch"),
         ],
@@ -337,6 +347,9 @@ class TestJwt:
     def test_claims_that_name_the_event_of_the_body_are_accepted(self) -> None:
         named = token(type="interaction.completed", data={"id": "int_1"})
         assert check(named).trust is Trust.HINT
+        named = token(event={"event_type": "interaction.completed", "data": {"name": "int_1"}})
+        body = b'\xef\xbb\xbf{"event_type":"interaction.completed","interaction":{"id":"int_1"}}'
+        assert check(named, body).trust is Trust.HINT
 
     @pytest.mark.parametrize("body", [b"\xff", b"[]", b"", b"[" * 100_000, b'{"data":1}'])
     def test_a_body_that_names_no_event_does_not_fit_one_that_is_named(self, body: bytes) -> None:
