@@ -240,18 +240,33 @@ def decode_secret(text: str) -> bytes:
     """Return the key in *text*: base64 as Gemini shows it, ``whsec_`` and padding optional.
 
     Raises Misconfigured, without showing the secret, if *text* would not decode to what was
-    meant or decodes to fewer than 16 bytes: no real secret is that short, most words are.
+    meant, is a placeholder or decodes to fewer than 16 bytes: no real secret is that short, most
+    words are.
     """
-    encoded = text.strip().removeprefix(SECRET_PREFIX)
+    if _is_placeholder(_encoded(text)):
+        raise Misconfigured(
+            "A webhook secret is a placeholder: replace it with the one Gemini showed."
+        )
+    key = decode_any_secret(text)
+    if len(key) < MIN_SECRET_BYTES:
+        raise Misconfigured(f"A webhook secret is shorter than {MIN_SECRET_BYTES} bytes.")
+    return key
+
+
+def decode_any_secret(text: str) -> bytes:
+    """The same of a secret that nobody should rely on: to see how a signature by it is refused."""
+    encoded = _encoded(text)
     if problem := _problem(encoded):
         raise Misconfigured(f"A webhook secret {problem}.")
     unpadded = encoded.rstrip("=")
     key = _canonical(_padded(unpadded))
     if key is None or encoded not in (unpadded, _b64(key)):
         raise Misconfigured("A webhook secret is not complete base64: copy it again.")
-    if len(key) < MIN_SECRET_BYTES:
-        raise Misconfigured(f"A webhook secret is shorter than {MIN_SECRET_BYTES} bytes.")
     return key
+
+
+def _encoded(text: str) -> str:
+    return text.strip().removeprefix(SECRET_PREFIX)
 
 
 def _problem(encoded: str) -> str | None:
@@ -259,8 +274,6 @@ def _problem(encoded: str) -> str | None:
         return "is empty"
     if "..." in encoded or "…" in encoded:
         return "is only the shortened form of one: use the text shown when it was created"
-    if len(set(encoded.rstrip("="))) == 1 or _is_placeholder(encoded):
-        return "is a placeholder: replace it with the one Gemini showed"
     if "-" in encoded or "_" in encoded:
         return "is URL-safe base64, but Gemini's secrets are standard base64"
     if any(c.isspace() for c in encoded):
@@ -270,6 +283,8 @@ def _problem(encoded: str) -> str | None:
 
 def _is_placeholder(encoded: str) -> bool:
     """As it stands or decoded, for those who encode one so that it fits."""
+    if len(set(encoded.rstrip("="))) == 1:
+        return "." not in encoded
     decoded = (_canonical(_padded(encoded)) or b"").decode("latin-1")
     texts = ["".join(filter(str.isalnum, each.lower())) for each in (encoded, decoded)]
     return any(placeholder in text for placeholder in PLACEHOLDERS for text in texts)

@@ -4,6 +4,8 @@ import time
 import urllib.error
 import urllib.request
 
+import typer
+
 from gemhooks import signing
 from gemhooks.errors import Misconfigured, Unavailable
 from gemhooks.settings import Settings
@@ -14,9 +16,15 @@ TIMEOUT = 15.0  # seconds
 def key_of(secret: str = "") -> bytes:
     """The key in *secret*, or in the first of the settings' secrets; Misconfigured without one."""
     secret = secret or Settings.from_env().webhook_secret.get_secret_value()
-    if not secret:
+    entries = secret.replace(",", " ").split()
+    if not entries:
         raise Misconfigured("set GEMINI_WEBHOOK_SECRET, so that the event can be signed.")
-    return signing.decode_secret(secret.replace(",", " ").split()[0])
+    try:
+        return signing.decode_secret(entries[0])
+    except Misconfigured as problem:  # what a receiver says to it is for the receiver to show
+        key = signing.decode_any_secret(entries[0])
+        typer.echo(f"note: {problem}", err=True)
+        return key
 
 
 def headers(webhook_id: str, body: bytes, key: bytes) -> dict[str, str]:

@@ -15,7 +15,6 @@ from gemhooks.signing import Scheme
 from gemhooks.testing import factories
 
 PATIENCE = 20.0  # seconds until the simulator has sent what it was asked to
-SECRET = "GEMINI_WEBHOOK_SECRET"  # noqa: S105 - the name of the variable
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def trigger(
     ] = Scheme.V1,
     simulator: Annotated[str, typer.Option(help="its URL")] = "http://127.0.0.1:8787",
     secret: Annotated[
-        str, typer.Option(help="whsec_...; better in the environment", envvar=SECRET)
+        str, typer.Option(help="whsec_...; better as GEMINI_WEBHOOK_SECRET or ..._FILE")
     ] = "",
 ) -> None:
     """Send a signed EVENT to a receiver and say what it answered."""

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from gemhooks import events
 from gemhooks.cli import app
+from gemhooks.errors import Misconfigured
 from gemhooks.queues.sqlite import SqliteBroker
 from gemhooks.simulator import Simulator
 from gemhooks.testing import VARIANTS
@@ -101,10 +103,39 @@ def test_several_have_an_id_each(receiver: str) -> None:
     )
 
 
-def test_a_refusal_is_exit_code_1(receiver: str) -> None:
-    result = trigger("batch.expired", "--to", receiver, secret="whsec_" + "E" * 43 + "=")
+WRONG = "whsec_" + "d3JvbmcgYnV0IHdlbGwtZm9ybWVk"
+WEAK = ["whsec_" + "E" * 43 + "=", "whsec_" + "d3Jvbmc=", "changeme"]
+
+
+@pytest.mark.parametrize("secret", [WRONG, *WEAK])
+def test_a_wrong_secret_is_refused_by_the_receiver_and_is_exit_code_1(
+    receiver: str, secret: str
+) -> None:
+    result = trigger("batch.expired", "--to", receiver, secret=secret)
 
     assert (result.exit_code, "answered 401" in result.output) == (1, True)
+    assert ("note: A webhook secret is" in result.output) == (secret in WEAK)
+    assert secret not in result.output
+
+
+def test_a_secret_s_file_counts_before_the_variable_as_it_does_for_the_receiver(
+    receiver: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "secret"
+    file.write_text(SECRET)
+    env = {"GEMINI_WEBHOOK_SECRET": WRONG, "GEMINI_WEBHOOK_SECRET_FILE": str(file)}
+
+    assert (
+        CliRunner().invoke(app, ["trigger", "batch.expired", "--to", receiver], env=env).exit_code
+        == 0
+    )
+
+
+@pytest.mark.parametrize("secret", [" , ", "whsec_", "whsec_abcde"])
+def test_without_a_key_nothing_is_sent(receiver: str, secret: str) -> None:
+    result = trigger("batch.expired", "--to", receiver, secret=secret)
+
+    assert isinstance(result.exception, Misconfigured)
 
 
 @pytest.mark.parametrize(
