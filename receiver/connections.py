@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import re
 from collections import deque
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -19,10 +20,12 @@ from receiver.requests import CODINGS, Environ, Incoming, add_header, environ_fo
 log = structlog.get_logger()
 
 MALFORMED = Answer(400, "malformed")
+NO_METHOD = Answer(405, "method_not_allowed", allow="POST")
 SLOW = Answer(408, "slow")
 ENCODED = Answer(415, "encoded", "transfer")
 LARGE_HEAD = Answer(431, "too_large", "head")
 FULL = Answer(503, "overloaded", "connections")
+REQUEST_LINE = re.compile(rb"[\w-]+ /\S* HTTP/1\.[01]\r?\n")
 CHUNKED = "chunked"  # the one coding that the parser takes away; what is left of others is encoded
 GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 LINGER = 2.0  # seconds in which a body that nobody wants may still come in
@@ -192,8 +195,8 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._is_last = True  # the parser takes no further request
-        except httptools.HttpParserError:
-            self.refuse(MALFORMED)
+        except httptools.HttpParserError as error:
+            self.refuse(_refusal_of(data, error))
         if self._head_size + self._stray > self._limits.head:
             self.refuse(LARGE_HEAD)
         self._advance()
@@ -420,3 +423,9 @@ class Connection(asyncio.Protocol):
         """Close once what was sent is answered; what is on its way must not be reset."""
         if not self._todo and self._environ is None and self._incoming is None:
             self._due = min(self._due, monotonic() + self._limits.last_call)
+
+
+def _refusal_of(data: bytes, error: httptools.HttpParserError) -> Answer:
+    """The parser knows the registered methods only; another is no worse than those."""
+    is_method = isinstance(error, httptools.HttpParserInvalidMethodError)
+    return NO_METHOD if is_method and REQUEST_LINE.match(data) else MALFORMED

@@ -138,7 +138,9 @@ def test_pipelined_requests_are_answered_in_order(site: Site) -> None:
     assert [int(each[:3]) for each in answers.split(b"HTTP/1.1 ")[1:]] == [204, 405, 204]
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"])
+@pytest.mark.parametrize(
+    "method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "BREW", "post", "X-Y"]
+)
 def test_other_methods_are_told_which_is_allowed(site: Site, method: str) -> None:
     answer = site.exchange(request(method=method, more=CLOSE))
 
