@@ -28,6 +28,7 @@ def all_checks(
     base_url, database = settings.gemini_base_url, settings.database_url
     checks = [
         Check("key", lambda: look_at_key(settings), "set GEMINI_API_KEY or GEMINI_API_KEY_FILE"),
+        Check("held", lambda: ours.look_at_held(held()), "see to GEMINI_WEBHOOK_SECRET_FILE"),
         Check("clock", lambda: gemini.look_at_clock(base_url), "see to the network, a proxy, DNS"),
         Check("api", hooks.look_at_api, "see to the key and the network; GEMHOOKS_GEMINI_BASE_URL"),
         Check("webhook", hooks.look_at_webhooks, "see to the secrets: GEMINI_WEBHOOK_SECRET_FILE"),

@@ -11,9 +11,19 @@ from gemhooks.errors import Unavailable
 from gemhooks.ledger import inspecting as ledger
 from gemhooks.queues import inspecting as queues
 from gemhooks.queues.states import Inspection, QueueState
+from gemhooks.webhooks.places import Held
 from gemhooks.webhooks.receivers import Counts, Receivers
 
 START = "make up (or start receiver and workers): they make what is missing"
+
+
+def look_at_held(held: Sequence[Held]) -> Iterator[Finding]:
+    """The secrets that the settings here name, each as logs and metrics call it."""
+    if not held:
+        yield skipped("held", "no webhook secret is set here")
+    for each in held:
+        where = f", in {each.path}" if each.path else ""
+        yield green("held", f"a webhook secret, {each.fingerprint}{where}")
 
 
 def look_at_receivers(receivers: Receivers) -> Iterator[Finding]:
@@ -27,7 +37,8 @@ def look_at_receivers(receivers: Receivers) -> Iterator[Finding]:
 
 def _refusals(url: str, counts: Counts) -> Finding:
     accepted, refused = counts.known + counts.unknown, sum(counts.refused.values())
-    text = f"{url} is ready; since its start {accepted:.0f} accepted, {refused:.0f} refused"
+    keys = ", ".join(sorted(counts.keys)) or "no key yet"
+    text = f"{url} is ready, checks with {keys}; {accepted:.0f} accepted, {refused:.0f} refused"
     if not refused:
         return green("receiver", text)
     reasons = ", ".join(f"{count:.0f} {reason}" for reason, count in counts.refused.items())

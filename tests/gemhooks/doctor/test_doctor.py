@@ -23,6 +23,7 @@ from gemhooks.ledger import inspecting, open_ledger
 from gemhooks.ledger.inspecting import State
 from gemhooks.messages import Message
 from gemhooks.queues.connect import connect
+from gemhooks.signing import decode_secret, fingerprint
 from gemhooks.simulator import Simulator
 from gemhooks.topology import BATCHES, BUILT_IN, FUNCTIONS, INTERACTIONS, VIDEOS
 from gemhooks.webhooks.places import SecretPlace
@@ -66,12 +67,30 @@ def test_a_deployment_in_order_is_green(doctor: Doctor, tmp_path: Path) -> None:
 
     assert code == 0
     assert list(found) == [
-        "key", "clock", "api", "webhook", "events", "secrets", "receiver", "ping", "broker",
-        "queues", "database", "results",
+        "key", "held", "clock", "api", "webhook", "events", "secrets", "receiver", "ping",
+        "broker", "queues", "database", "results",
     ]  # fmt: skip
     green = {name: levels(lines) for name, lines in found.items() if name != "queues"}
     assert set.union(*green.values()) == {"green"}
     assert "no process consumes" in found["queues"][0]["text"]
+
+
+def test_keys_are_named_by_their_fingerprints_alone(doctor: Doctor, tmp_path: Path) -> None:
+    with Simulator(retry_base=0.05) as simulator, receiver_of(simulator, tmp_path) as (admin, env):
+        secret = (tmp_path / "secret").read_text().strip()
+        _, found, printed = doctor("--no-ping", "--receiver", admin, **env)
+    name = fingerprint(decode_secret(secret))
+
+    assert [name in found[check][0]["text"] for check in ("held", "receiver")] == [True, True]
+    assert secret.removeprefix("whsec_") not in printed
+
+
+def test_a_secret_that_is_none_is_told_though_gemini_is_away(doctor: Doctor) -> None:
+    _, found, _ = doctor(
+        GEMINI_WEBHOOK_SECRET="changeme", GEMHOOKS_GEMINI_BASE_URL="http://[::1]:1"
+    )
+
+    assert "placeholder" in found["held"][0]["text"]
 
 
 def test_strict_counts_yellow_as_red(doctor: Doctor, tmp_path: Path) -> None:
