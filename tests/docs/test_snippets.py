@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 def test_the_tests_of_the_testing_page_pass(folder: Path) -> None:
     said = python("pytest", "-q", "-p", "gemhooks.testing.plugin", str(folder))
 
-    assert "3 passed" in said
+    assert "4 passed" in said
 
 
 def test_the_types_of_the_pages_are_right(folder: Path) -> None:
