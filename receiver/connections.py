@@ -15,7 +15,15 @@ import structlog
 from gemhooks.metrics import ReceiverMetrics
 from receiver.adapter import Adapter, Found
 from receiver.answers import GONE, OVERLOADED, STOPPING, Answer, Record, encode
-from receiver.requests import CODINGS, Environ, Incoming, add_header, environ_for, path_of
+from receiver.requests import (
+    TRANSFER_ENCODING,
+    Environ,
+    Incoming,
+    add_header,
+    environ_for,
+    head_without_offer,
+    path_of,
+)
 
 log = structlog.get_logger()
 
@@ -157,6 +165,7 @@ class Connection(asyncio.Protocol):
         self._url = b""
         self._head_size = 0
         self._stray = 0  # bytes read since the last part of a message that was whole
+        self._offered = b""  # a head that offers another protocol, without its offer
         self._incoming: Incoming | None = None  # whose body is on its way
         self._todo: deque[Incoming] = deque()  # the first is being answered
         self._unwanted: Incoming | None = None  # the rest of its body is thrown away
@@ -191,15 +200,27 @@ class Connection(asyncio.Protocol):
         if self._is_last and not self._unwanted:
             return
         self._stray += len(data)
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._is_last = True  # the parser takes no further request
-        except httptools.HttpParserError as error:
-            self.refuse(_refusal_of(data, error))
+        while data:
+            data = self._parsed(data)
         if self._head_size + self._stray > self._limits.head:
             self.refuse(LARGE_HEAD)
         self._advance()
+
+    def _parsed(self, data: bytes) -> bytes:
+        """Parse *data*; what is to be parsed after it, where a client offers another protocol.
+
+        Java's client does so by default. The parser takes the rest for that protocol, so another
+        parser gets the same head without the offer, which anybody may pass over.
+        """
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            head, self._offered = self._offered, b""
+            self._parser = httptools.HttpRequestParser(self)
+            return head and head + data[offer.args[0] :]
+        except httptools.HttpParserError as error:
+            self.refuse(_refusal_of(data, error))
+        return b""
 
     def eof_received(self) -> bool:
         """The client sends no more; it may still wait for the answer to what it sent."""
@@ -244,7 +265,12 @@ class Connection(asyncio.Protocol):
             return
         if len(self._todo) >= self._limits.pipeline:
             raise ValueError("too many requests that do not wait for an answer")  # ends in refuse()
-        environ["REQUEST_METHOD"] = self._parser.get_method().decode("latin-1")
+        method = self._parser.get_method()
+        if self._parser.should_upgrade():
+            version = self._parser.get_http_version()
+            self._offered = head_without_offer(method, self._url, version, environ)
+            return
+        environ["REQUEST_METHOD"] = method.decode("latin-1")
         environ["PATH_INFO"], environ["QUERY_STRING"] = path_of(self._url)
         self._due = monotonic() + self._limits.body_seconds
         self._incoming = request = self._request(environ)
@@ -253,15 +279,16 @@ class Connection(asyncio.Protocol):
 
     def _request(self, environ: Environ) -> Incoming:
         parser, length = self._parser, environ.get("CONTENT_LENGTH", "")
+        codings = environ.pop(TRANSFER_ENCODING, CHUNKED)  # Werkzeug would look for chunks
         is_old = parser.get_http_version() == "1.0"
         if is_old:
             environ["SERVER_PROTOCOL"] = "HTTP/1.0"
         return Incoming(
             environ,
-            is_last=is_old or not parser.should_keep_alive() or parser.should_upgrade(),
+            is_last=is_old or not parser.should_keep_alive(),
             expects=not is_old and environ.get("HTTP_EXPECT", "").lower() == "100-continue",
             declared=int(length) if length.isdecimal() else 0,
-            refusal=None if environ.get(CODINGS, CHUNKED).lower() == CHUNKED else ENCODED,
+            refusal=None if codings.lower() == CHUNKED else ENCODED,
         )
 
     def on_body(self, data: bytes) -> None:

@@ -13,7 +13,8 @@ from receiver.answers import Answer
 
 Environ = dict[str, Any]
 
-CODINGS = "gemhooks.transfer_encoding"  # by HTTP_... Werkzeug would look for chunks, which are gone
+TRANSFER_ENCODING = "HTTP_TRANSFER_ENCODING"
+OFFER = "HTTP_UPGRADE"
 LONGEST_KNOWN = 512  # bytes of a header's name or a URL that may be remembered
 
 SAME: Environ = {  # for all requests
@@ -77,10 +78,31 @@ def _key_of(name: bytes) -> str:
     text = name.decode("latin-1").upper()
     if "_" in text:
         return ""  # x_y would pass for x-y
-    if text == "TRANSFER-ENCODING":
-        return CODINGS
     key = text.replace("-", "_")
     return key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}"
+
+
+def head_without_offer(method: bytes, url: bytes, version: str, environ: Environ) -> bytes:
+    """The head of a request again, without the protocol that it offers to go on with.
+
+    Raises ValueError for a tunnel, which is no offer.
+    """
+    if method == b"CONNECT":
+        raise ValueError("we are no proxy")
+    kept = {key: text for key, text in environ.items() if key != OFFER and _is_header(key)}
+    tokens = kept.pop("HTTP_CONNECTION", "").split(",")
+    kept["HTTP_CONNECTION"] = ",".join(each for each in tokens if each.strip().lower() != "upgrade")
+    lines = (f"{_name_of(key)}: {text}" for key, text in kept.items())
+    head = "\r\n".join([f" HTTP/{version}", *lines, "\r\n"])
+    return b"%b %b%b" % (method, url, head.encode("latin-1"))
+
+
+def _is_header(key: str) -> bool:
+    return key.startswith(("HTTP_", "CONTENT_"))
+
+
+def _name_of(key: str) -> str:
+    return key.removeprefix("HTTP_").replace("_", "-")
 
 
 def path_of(url: bytes) -> tuple[str, str]:
