@@ -43,18 +43,22 @@ def seconds(text: Any) -> Any:
 
 def schedule(text: str) -> tuple[float, ...]:
     """``"5s 1m"`` is (5.0, 60.0); ValueError for what is no list of waits."""
-    waits = tuple(seconds(each) for each in text.split())
+    waits = tuple(seconds(each) for each in _words(text))
     if not waits or not all(isinstance(each, float) for each in waits):
         raise ValueError(f"{text!r} is no list of waits such as '5s 1m 10m'")
     return waits
 
 
 def _schedule(text: Any) -> Any:
-    return tuple(seconds(each) for each in text.split()) if isinstance(text, str) else text
+    return tuple(map(seconds, _words(text))) if isinstance(text, str) else text
 
 
 def _words(text: Any) -> Any:
     return tuple(text.replace(",", " ").split()) if isinstance(text, str) else text
+
+
+def _lower(text: Any) -> Any:
+    return text.lower() if isinstance(text, str) else text
 
 
 Wait = Annotated[float, Field(ge=0, le=LONGEST)]  # not a number and infinity are neither
@@ -83,6 +87,7 @@ BaseUrl = Annotated[str | None, AfterValidator(_http)]
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
 Uris = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words), AfterValidator(_callable_back)]
 Schedule = Annotated[tuple[Wait, ...], NoDecode, BeforeValidator(_schedule), Field(min_length=1)]
+Word = Annotated[str, BeforeValidator(_lower)]  # one of a few; its pattern says which
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
@@ -123,7 +128,7 @@ class Settings(BaseSettings):
     jwks_wait: Seconds = 2.0  # that a request waits for published keys, at most
     jwt_audience: Words = ()
     jwt_issuer: str | None = None
-    tolerance: Annotated[int, Field(ge=1, le=3600)] = 300  # seconds
+    tolerance: Annotated[int, Field(ge=1, le=3600), BeforeValidator(seconds)] = 300  # seconds
     max_body: Annotated[int, Field(ge=1024, le=8 << 20)] = 1 << 20  # bytes
     publish_timeout: Annotated[Seconds, Field(gt=0)] = 5.0
     grace: Seconds = 8.0  # to finish what runs when told to stop; compose's default kills after 10
@@ -144,20 +149,20 @@ class Settings(BaseSettings):
     prefetch: Annotated[int, Field(ge=0, le=65535)] = 0
     retry_schedule: Schedule = (5.0, 30.0, 120.0, 600.0, 3600.0, 21600.0)
     lease: Annotated[Seconds, Field(ge=1)] = 30.0  # the copies of a dead process's messages wait
-    ledger: Annotated[str, Field(pattern="^(on|off)$")] = "on"  # off: copies are handled again
-    declare: Annotated[str, Field(pattern="^(create|verify)$")] = "create"  # of the topology
+    ledger: Annotated[Word, Field(pattern="^(on|off)$")] = "on"  # off: copies are handled again
+    declare: Annotated[Word, Field(pattern="^(create|verify)$")] = "create"  # of the topology
     management_url: SecretStr = SecretStr("")  # of RabbitMQ, to see what AMQP does not tell
 
     functions: str = ""  # package.module:name of a Functions object
-    functions_for: Annotated[str, Field(pattern="^(known|all)$")] = "known"
+    functions_for: Annotated[Word, Field(pattern="^(known|all)$")] = "known"
     continue_wait: Seconds = 3600.0  # for the event of a continuation whose answer was lost
     max_turns: Annotated[int, Field(ge=1)] = 50  # interactions of one chain
     log_arguments: bool = False  # of function calls; they may hold what is private
     chain_timeout: Seconds = 7 * 86400.0  # from a chain's first turn to its last
 
     tracing: bool = False  # OpenTelemetry spans; the extra gemhooks[tracing]
-    log_format: Annotated[str, Field(pattern="^(auto|json|console)$")] = "auto"
-    log_level: Annotated[str, Field(pattern="^(debug|info|warning|error)$")] = "info"
+    log_format: Annotated[Word, Field(pattern="^(auto|json|console)$")] = "auto"
+    log_level: Annotated[Word, Field(pattern="^(debug|info|warning|error)$")] = "info"
 
     @property
     def expected(self) -> dict[str, float]:
@@ -199,18 +204,21 @@ def known_names(model: type[BaseSettings]) -> set[str]:
 
 
 def collect(model: type[BaseSettings], env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Field and value of what is set; a file counts before the variable itself."""
+    """Field and value of what is set; a file counts before the variable itself.
+
+    What is empty is not set: that is how others leave a variable out.
+    """
     for field in model.model_fields:
         for name in variables(field):
             if is_service_link(name, env.get(name, "")):
                 continue
-            if path := env.get(name + "_FILE"):
+            if path := env.get(name + "_FILE", "").strip():
                 yield field, read_secret_file(name + "_FILE", path)
                 if field == "webhook_secret":
                     yield "webhook_secret_path", path
                 break
-            if name in env:
-                yield field, env[name]
+            if value := env.get(name, "").strip():
+                yield field, value
                 break
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pydantic import SecretStr
+from pydantic import BeforeValidator, SecretStr
 
 from gemhooks.settings import Settings, variables
 
@@ -86,8 +86,8 @@ def page() -> str:
     return (
         "# Settings\n\nRead once from the environment. Each is also read from the file that `..._FILE`"
         " names, which counts\nfirst. Times are seconds, or `90s`, `5m`, `2h`, `7d`; lists are"
-        " separated by spaces or commas; switches\nare `1` and `0`. A misspelt name is an error that"
-        " says what was meant.\n\n" + "\n".join(sections)
+        " separated by spaces or commas; switches\nare `1` and `0`; what is empty is not set. A misspelt"
+        " name is an error that says what was meant.\n\n" + "\n".join(sections)
     )
 
 
@@ -104,16 +104,17 @@ def _default(field: str) -> str:
     value = model.default
     if isinstance(value, SecretStr):
         value = value.get_secret_value()
-    text = (
-        _seconds(value) if isinstance(value, float) and model.annotation is float else _text(value)
-    )
+    is_time = any(isinstance(each, BeforeValidator) for each in model.metadata)
+    text = _seconds(value) if isinstance(value, float) and is_time else _text(value)
     return f"`{text}`" if text else ""
 
 
 def _text(value: Any) -> str:
     if isinstance(value, tuple):
         return " ".join(_seconds(each) if isinstance(each, float) else each for each in value)
-    return "" if value is None else str(int(value) if isinstance(value, bool) else value)
+    if isinstance(value, bool | float):
+        return f"{value:g}"
+    return "" if value is None else str(value)
 
 
 def _seconds(value: float) -> str:

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gemhooks.errors import Misconfigured
-from gemhooks.settings import Settings
+from gemhooks.settings import Settings, known_names, schedule
 
 
 def test_nothing_set_runs_on_embedded_parts() -> None:
@@ -38,6 +38,41 @@ def test_either_name_of_the_key_counts() -> None:
     settings = Settings.from_env({"GOOGLE_API_KEY": "k"})
 
     assert settings.gemini_api_key.get_secret_value() == "k"
+
+
+def test_an_empty_variable_counts_as_not_set() -> None:
+    """Compose's `${GEMINI_API_KEY:-}` and a ConfigMap without a value set it so."""
+    empty = dict.fromkeys(known_names(Settings), " ")
+
+    assert Settings.from_env(empty) == Settings.from_env({})
+    assert Settings.from_env({"GEMINI_API_KEY": "", "GOOGLE_API_KEY": "k"}) == Settings.from_env(
+        {"GOOGLE_API_KEY": "k"}
+    )
+
+
+def test_white_space_around_a_value_is_no_part_of_it() -> None:
+    settings = Settings.from_env({"GEMINI_API_KEY": " k\n", "GEMHOOKS_BROKER_URL": "amqp://h\n"})
+
+    assert settings.gemini_api_key.get_secret_value() == "k"
+    assert settings.broker_url.get_secret_value() == "amqp://h"
+
+
+def test_times_and_lists_may_be_written_as_the_page_says() -> None:
+    env = {"GEMHOOKS_TOLERANCE": "5m", "GEMHOOKS_RETRY_SCHEDULE": "5s, 30s,2m"}
+    settings = Settings.from_env(env)
+
+    assert settings.tolerance == 300
+    assert settings.retry_schedule == (5.0, 30.0, 120.0)
+    assert schedule("5s,30s") == (5.0, 30.0)
+
+
+@pytest.mark.parametrize("name", ["log_level", "log_format", "ledger", "declare", "functions_for"])
+def test_a_word_may_be_written_in_capitals(name: str) -> None:
+    default = getattr(Settings.from_env({}), name)
+
+    assert (
+        getattr(Settings.from_env({f"GEMHOOKS_{name.upper()}": default.upper()}), name) == default
+    )
 
 
 @pytest.mark.parametrize(
