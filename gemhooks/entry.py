@@ -1,5 +1,6 @@
 """How every program of ours ends: an exit code, and one sentence where something is wrong."""
 
+import io
 import sys
 from collections.abc import Callable
 from typing import NoReturn
@@ -13,6 +14,7 @@ FAILED = 1
 
 def run(program: Callable[[], int | None]) -> NoReturn:
     """Run *program* and exit; our own errors become one sentence on stderr, without a traceback."""
+    _show_everything()
     try:
         code = program()
     except GemhooksError as error:
@@ -20,3 +22,10 @@ def run(program: Callable[[], int | None]) -> NoReturn:
         print(f"gemhooks: {error}", file=sys.stderr)  # noqa: T201 - not a log line: for a person
         sys.exit(MISCONFIGURED if isinstance(error, Misconfigured) else FAILED)
     sys.exit(code or 0)
+
+
+def _show_everything() -> None:
+    """In escapes where the place has no sign for it: an id must not end who prints it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -1,5 +1,6 @@
 """How a program ends."""
 
+import io
 import sys
 
 import pytest
@@ -25,3 +26,19 @@ def test_its_sentence_comes_after_the_lines_that_waited(
 
     assert ended.value.code == code
     assert capsys.readouterr().err == "lines\ngemhooks: It is broken.\n"
+
+
+def test_what_a_terminal_cannot_show_is_shown_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+
+    def program() -> int:
+        sys.stdout.write("id: \U0001f600 \ud800\n")
+        sys.stdout.flush()
+        return 0
+
+    with pytest.raises(SystemExit) as ended:
+        entry.run(program)
+
+    assert ended.value.code == 0
+    assert written.getvalue() == b"id: \\U0001f600 \\ud800\n"
