@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
 from gemhooks.simulator.clock import alphanumeric, rfc3339
 from gemhooks.simulator.plans import BatchPlan
@@ -18,7 +19,11 @@ KIND = "type.googleapis.com/google.ai.generativelanguage.v1main.GenerateContentB
 
 
 class _Wire(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    """In either case, as Google's APIs take it: the guide's samples have snake case."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True
+    )
 
 
 class InlinedRequest(_Wire):
@@ -31,20 +36,17 @@ class InlinedRequests(_Wire):
 
 
 class InputConfig(_Wire):
-    # The official client writes one of the names for embeddings and the other for the rest.
-    file_name: str | None = Field(
-        default=None, validation_alias=AliasChoices("fileName", "file_name")
-    )
+    file_name: str | None = None
     requests: InlinedRequests | None = None
 
 
 class BatchRequest(_Wire):
     """The `batch` of a create call."""
 
-    input_config: InputConfig = Field(validation_alias="inputConfig")
-    display_name: str = Field(default="", validation_alias="displayName")
+    input_config: InputConfig
+    display_name: str = ""
     priority: int | str | None = None
-    webhook_config: WebhookConfig | None = Field(default=None, validation_alias="webhookConfig")
+    webhook_config: WebhookConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
 from gemhooks.simulator.clock import alphanumeric
 from gemhooks.simulator.plans import Status, VideoPlan
@@ -16,13 +17,15 @@ FILTERED = "The video was filtered, as its plan says."
 
 
 class VideoRequest(BaseModel):
-    """The body of :predictLongRunning."""
+    """The body of :predictLongRunning; names in either case, as for a batch."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True
+    )
 
     instances: tuple[Mapping[str, Any], ...] = Field(min_length=1)
     parameters: Mapping[str, Any] = {}
-    webhook_config: WebhookConfig | None = Field(default=None, validation_alias="webhookConfig")
+    webhook_config: WebhookConfig | None = None
 
     @property
     def prompt(self) -> str:

@@ -381,3 +381,20 @@ def test_our_own_events_read_every_envelope(
     event = events.parse(listener.wait(1)[0].body)
     assert event.type == "batch.succeeded"
     assert event.data.id.startswith("batches/")
+
+
+def test_a_batch_may_be_asked_for_in_snake_case_as_the_guide_does(
+    gemini: Simulator, http: urllib3.PoolManager, listener: Listener
+) -> None:
+    row = {"request": {"contents": [{"parts": [{"text": "one"}]}]}, "metadata": {"key": "k"}}
+    batch = {
+        "display_name": "any",
+        "input_config": {"requests": {"requests": [row]}},
+        "webhook_config": {"uris": [listener.url]},
+    }
+    url = f"{gemini.url}/v1beta/models/{MODEL}:batchGenerateContent"
+    answer = http.request("POST", url, json={"batch": batch})
+
+    assert answer.status == 200, answer.data
+    assert answer.json()["metadata"]["displayName"] == "any"
+    assert event_in(listener.wait(1)[0])["type"] == "batch.succeeded"
