@@ -90,8 +90,9 @@ class Consumers:
         such as ``"5s 1m"`` instead of the settings' schedule) are the queue's.
 
         Raises ValueError where the queue has a handler for that very event already, or other
-        rules; TypeError, with the line, for a handler that can't take the event.
+        rules; TypeError for what is no event, and, with the line, for a handler that can't take it.
         """
+        _check(event)
         kind = Event if isinstance(event, str) else event
         handlers.check(handler, kind)
         prepared = handlers.prepare(handler, where or {})
@@ -143,6 +144,7 @@ class Consumers:
 
     def on(self, event: Any, **options: Any) -> Any:
         """Decorate a handler: the same as :meth:`add`."""
+        _check(event)  # a handler, where the parentheses were forgotten
 
         def register(handler: Any) -> Any:
             self.add(event, handler, **options)
@@ -164,6 +166,16 @@ class Consumers:
     def queues(self) -> list[topology.Queue]:
         """What must be declared before these consumers can run."""
         return [topology.Queue(each.queue, each.bindings) for each in self]
+
+
+def _check(event: Any) -> None:
+    """TypeError for what is neither an event's class nor a pattern."""
+    if isinstance(event, str) or (isinstance(event, type) and issubclass(event, Event)):
+        return
+    raise TypeError(
+        f"Consumers wants an event of gemhooks.events or a pattern of types, not {event!r:.100}:"
+        " @consumers.on(events.InteractionFetched, queue=...)"
+    )
 
 
 def _put(handlers: dict[Any, Any], event: Any, handler: Any, what: str) -> None:

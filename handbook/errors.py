@@ -52,6 +52,10 @@ ADVICE = {
         "`--simulator` must be the address that `gemhooks simulate` printed.",
     ),
     "gemhooks/cli/results": ("Stored results", "`gemhooks results list` shows what is stored."),
+    "gemhooks/cli/run": (
+        "Nothing to consume",
+        "Write `@consumers.on(...)` above each handler, in the module that the command names.",
+    ),
     "gemhooks/consumers": (
         "Consumers",
         "Give each queue one handler an event, and one set of rules.",
@@ -89,7 +93,10 @@ ADVICE = {
         "The doctor",
         "It goes on with its other checks, and says what to do at each.",
     ),
-    "gemhooks/functions": ("Functions", "Give the function a name of its own in its module."),
+    "gemhooks/functions": (
+        "Functions",
+        "Register each with `@functions.function()`, under a name of its own in its module.",
+    ),
     "gemhooks/gemini/webhooks": (
         "Ids of webhooks",
         "Copy the id from `gemhooks webhook list`; what is before its last slash may be left out.",

@@ -64,7 +64,7 @@ def consume(
     from gemhooks import service  # noqa: PLC0415 - SQLAlchemy is slow to import, and --help is not
     from gemhooks.settings import Settings  # noqa: PLC0415
 
-    found = [load(target) for target in targets]
+    found = {target: load(target) for target in targets}
     settings = Settings.from_env()
     if concurrency is not None:
         settings = settings.model_copy(update={"concurrency": concurrency})
@@ -84,11 +84,14 @@ def load(target: str) -> Consumers | Build:
         return build
 
 
-def merge(several: list[Consumers | Build], parts: "Parts", queues: list[str]) -> Consumers:
+def merge(several: dict[str, Consumers | Build], parts: "Parts", queues: list[str]) -> Consumers:
     merged = Consumers()
     try:
-        for each in several:
-            merged.include(each if isinstance(each, Consumers) else each(parts))
+        for target, each in several.items():
+            consumers = each if isinstance(each, Consumers) else each(parts)
+            if not consumers:  # it would run, and look well
+                raise Misconfigured(f"{target} has no handler: add one with @consumers.on(...).")
+            merged.include(consumers)
         return merged.only(queues) if queues else merged
     except (TypeError, ValueError) as error:
         raise Misconfigured(f"{error}") from error

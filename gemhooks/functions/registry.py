@@ -149,6 +149,9 @@ class Functions:
         """How many calls were left running at their deadline since the start."""
         return self._abandoned
 
+    def __len__(self) -> int:
+        return len(self._by_name)
+
     def get(self, name: str) -> Function | None:
         """The function of exactly that name."""
         return self._by_name.get(name)

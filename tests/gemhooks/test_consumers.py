@@ -30,6 +30,23 @@ def test_the_same_event_twice_in_a_queue_is_an_error_at_once() -> None:
         consumers.add(events.BatchFailed, nothing, queue="q")
 
 
+@pytest.mark.parametrize("given", [nothing, events, int, None, events.Batch])
+def test_what_is_no_event_is_an_error_at_once(given: Any) -> None:
+    consumers = Consumers()
+
+    with pytest.raises(TypeError, match=r"wants an event of gemhooks\.events or a pattern"):
+        consumers.on(given, queue="q")
+    with pytest.raises(TypeError, match=r"wants an event of gemhooks\.events or a pattern"):
+        consumers.add(given, nothing, queue="q")
+
+
+def test_a_decorator_without_its_parentheses_is_an_error_at_once() -> None:
+    consumers: Any = Consumers()
+
+    with pytest.raises(TypeError, match=r"on\(events\.InteractionFetched, queue="):
+        consumers.on(nothing)
+
+
 def test_the_nearest_class_takes_the_event() -> None:
     consumers = Consumers()
     consumers.add(events.BatchEvent, nothing, queue="q")
