@@ -93,13 +93,20 @@ def _handler(answers: dict[str, Callable[[], Answer]]) -> type[BaseHTTPRequestHa
         timeout = 10  # seconds of silence
 
         def do_GET(self) -> None:
+            self.wfile.write(self._begun())
+
+        def do_HEAD(self) -> None:  # wget --spider, load balancers
+            self._begun()
+
+        def _begun(self) -> bytes:
+            """Send the head; the body that belongs to it."""
             found = answers.get(self.path.partition("?")[0])
             status, kind, body = found() if found else (404, TEXT, b"not found\n")
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            return body
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its base says so
             """Probes every few seconds are no news."""

@@ -35,6 +35,22 @@ def test_it_is_served_where_it_was_told(host: str, by: list[str]) -> None:
         server.stop()
 
 
+@pytest.mark.parametrize(("path", "status"), [("/livez", 200), ("/metrics", 200), ("/x", 404)])
+def test_a_probe_may_ask_for_the_head_only(path: str, status: int) -> None:
+    """As `wget --spider` and load balancers do."""
+    server = admin("127.0.0.1")
+    server.start()
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    try:
+        connection.request("HEAD", path)
+        answer = connection.getresponse()
+
+        assert (answer.status, answer.read()) == (status, b"")
+    finally:
+        connection.close()
+        server.stop()
+
+
 def test_a_host_that_is_none_is_told_by_its_own_setting() -> None:
     with pytest.raises(Misconfigured, match=r"GEMHOOKS_ADMIN_HOST: no-such-host\.invalid is no"):
         admin("no-such-host.invalid").start()
