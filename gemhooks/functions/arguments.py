@@ -35,9 +35,11 @@ def check(signature: Signature, arguments: Any) -> dict[str, Any]:
     Strict as JSON can be: no text becomes a number, no boolean, no 1.5 becomes an integer. What
     JSON has no word for (dates, enums, sets) is read from its JSON form. A function that wants
     more leniency declares it, with a pydantic BeforeValidator on the parameter. Unknown keys are
-    refused at the top and in dataclasses; a nested pydantic model says so itself (extra=).
+    refused at the top and in dataclasses; a nested pydantic model says so itself (extra=). A
+    function without parameters may be sent null.
     """
-    text = _as_json(arguments)
+    is_nothing = arguments is None and not signature.fields
+    text = _as_json({} if is_nothing else arguments)
     try:
         values = signature.model.model_validate_json(text, strict=True)
     except ValidationError as error:

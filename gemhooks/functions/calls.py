@@ -69,7 +69,8 @@ def _take_call(step: dict[str, Any], waiting: dict[str, Call]) -> bool:
     # An empty name can be answered ("no such function"); an empty id can't.
     if not isinstance(name, str) or not _is_id(key):
         return False
-    waiting.setdefault(key, Call(key, name, step.get("arguments")))
+    # A model that has nothing to say leaves them out.
+    waiting.setdefault(key, Call(key, name, step.get("arguments", {})))
     return True
 
 

@@ -51,13 +51,12 @@ class Function:
 
     def declaration(self) -> dict[str, Any]:
         """What ``interactions.create(tools=...)`` takes."""
-        described = {"description": self.signature.description}
-        return {
-            "type": "function",
-            "name": self.name,
-            **(described if self.signature.description else {}),
-            "parameters": self.signature.schema,
-        }
+        declared: dict[str, Any] = {"type": "function", "name": self.name}
+        if self.signature.description:
+            declared["description"] = self.signature.description
+        if self.signature.schema["properties"]:  # without any, Gemini refuses the schema
+            declared["parameters"] = self.signature.schema
+        return declared
 
     def answer(self, call: Call, context: CallContext, max_result: int) -> Answer:
         """Check, run and convert, all under one deadline; DeadlinePassed if it goes on.

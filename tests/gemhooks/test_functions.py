@@ -275,17 +275,23 @@ def test_googles_client_takes_the_declarations(shop: Shop) -> None:
     assert sent.model_dump(mode="json", exclude_unset=True)["tools"] == declared
 
 
-def test_a_function_without_parameters_takes_an_empty_object() -> None:
+def test_a_function_without_parameters_declares_none() -> None:
+    """Gemini refuses the schema of an object that has no properties (400)."""
     functions = Functions()
     functions.function(name="now")(lambda: "noon")
 
-    (declared,) = functions.declarations()
-    assert declared["parameters"] == {
-        "type": "object",
-        "properties": {},
-        "additionalProperties": False,
-    }
-    assert run(functions, "now", {}).result == "noon"
+    assert functions.declarations() == [{"type": "function", "name": "now"}]
+    google.Function.model_validate(functions.declarations()[0])
+
+
+@pytest.mark.parametrize("arguments", [{}, None])
+def test_a_function_without_parameters_may_be_called_with_nothing(arguments: Any) -> None:
+    functions = Functions()
+    functions.function(name="now")(lambda: "noon")
+
+    assert run(functions, "now", arguments).result == "noon"
+    assert run(functions, "now", []).outcome == Outcome.BAD_ARGUMENTS
+    assert run(functions, "now", {"x": 1}).outcome == Outcome.BAD_ARGUMENTS
 
 
 def test_a_single_choice_is_an_enum_too() -> None:
@@ -358,10 +364,13 @@ def test_a_malformed_step_is_counted_and_the_others_still_wait(step: Any) -> Non
     assert waiting.ignored == 1
 
 
-def test_missing_arguments_are_a_call_all_the_same() -> None:
-    waiting = waiting_calls([{"type": "function_call", "id": "a", "name": ""}])
+@pytest.mark.parametrize(("more", "arguments"), [({}, {}), ({"arguments": None}, None)])
+def test_arguments_that_are_left_out_are_none_and_null_is_null(
+    more: dict[str, Any], arguments: Any
+) -> None:
+    waiting = waiting_calls([{"type": "function_call", "id": "a", "name": "", **more}])
 
-    assert waiting.calls == (Call("a", "", None),)
+    assert waiting.calls == (Call("a", "", arguments),)
 
 
 def test_no_steps_no_calls() -> None:
