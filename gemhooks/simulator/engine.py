@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gemhooks.functions.calls import waiting_calls
 from gemhooks.simulator import samples
 from gemhooks.simulator.announcer import Announcer
 from gemhooks.simulator.refusals import invalid
@@ -167,7 +168,7 @@ def results_in(steps: Sequence[Step]) -> list[Step]:
 
 def check_results(previous: Interaction, steps: Sequence[Step]) -> None:
     """All calls are answered at once, or the model can't go on."""
-    pending = {step["id"] for step in previous.steps if step.get("type") == "function_call"}
+    pending = {call.id for call in waiting_calls(previous.steps).calls}
     results = results_in(steps)
     if any("call_id" not in result or "result" not in result for result in results):
         raise invalid("A function_result needs 'call_id' and 'result'.")

@@ -207,3 +207,27 @@ def test_an_event_may_say_something_else_than_the_interaction(
     started = start(client, "Hello", listener)
     assert event_in(listener.wait(1)[0])["type"] == "interaction.completed"
     assert get(client, started).status == "budget_exceeded"
+
+
+def test_only_calls_that_wait_are_to_be_answered(
+    connect: Callable[[str], genai.Client], listener: Listener
+) -> None:
+    """Not those with a result, nor what is no call: it has no id to be answered by."""
+    call = {"type": "function_call", "name": "f", "arguments": {}}
+    steps = (
+        {**call, "id": "a"},
+        {"type": "function_result", "call_id": "a", "result": "done"},
+        call,
+        {**call, "id": "b"},
+    )
+    turns = (Show(status="requires_action", steps=steps), Say(text="{results}"))
+    with Simulator(delay=0.01, scripts=[Script(when="", turns=turns)]) as gemini:
+        client = connect(gemini.url)
+        waiting = start(client, "Go.", listener)
+        listener.wait(1)
+        results: list[Any] = [{"type": "function_result", "call_id": "b", "result": "yes"}]
+        answered = client.interactions.create(
+            model=MODEL, input=results, background=True, previous_interaction_id=waiting.id
+        )
+
+    assert isinstance(answered, I.Interaction)
