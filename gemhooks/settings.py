@@ -50,7 +50,14 @@ def schedule(text: str) -> tuple[float, ...]:
 
 
 def _schedule(text: Any) -> Any:
-    return tuple(map(seconds, _words(text))) if isinstance(text, str) else text
+    return schedule(text) if isinstance(text, str) else text
+
+
+def _seconds(text: Any) -> Any:
+    try:
+        return float(seconds(text))
+    except ValueError:
+        raise ValueError(f"{text!r} is no time such as 30s, 2m or 1h") from None
 
 
 def _words(text: Any) -> Any:
@@ -62,7 +69,7 @@ def _lower(text: Any) -> Any:
 
 
 Wait = Annotated[float, Field(ge=0, le=LONGEST)]  # not a number and infinity are neither
-Seconds = Annotated[Wait, BeforeValidator(seconds)]
+Seconds = Annotated[Wait, BeforeValidator(_seconds)]
 
 
 def _callable_back(uris: tuple[str, ...]) -> tuple[str, ...]:
@@ -128,7 +135,7 @@ class Settings(BaseSettings):
     jwks_wait: Seconds = 2.0  # that a request waits for published keys, at most
     jwt_audience: Words = ()
     jwt_issuer: str | None = None
-    tolerance: Annotated[int, Field(ge=1, le=3600), BeforeValidator(seconds)] = 300  # seconds
+    tolerance: Annotated[int, Field(ge=1, le=3600), BeforeValidator(_seconds)] = 300  # seconds
     max_body: Annotated[int, Field(ge=1024, le=8 << 20)] = 1 << 20  # bytes
     publish_timeout: Annotated[Seconds, Field(gt=0)] = 5.0
     grace: Seconds = 8.0  # to finish what runs when told to stop; compose's default kills after 10
