@@ -34,6 +34,10 @@ app = typer.Typer(help="Look at dead letters, send them back.", no_args_is_help=
 
 COLUMNS = ("queue", "id", "type", "attempts", "reason", "at")
 INTERRUPTED = 130
+NOT_ALL = (
+    "only the built-in consumers' queues were looked into: AMQP tells of no others. "
+    "Name yours with --queue, or set GEMHOOKS_MANAGEMENT_URL."
+)
 
 AllOption = Annotated[bool, typer.Option("--all", help="every dead letter there is")]
 
@@ -64,10 +68,11 @@ def list_(
         newer_than=newer_than,
         now=time.time(),
     )
-    with opened(Settings.from_env()) as broker:
+    settings = Settings.from_env()
+    with opened(settings) as broker:
         rows = [
             row(name, seen)
-            for name in places(broker, queue)
+            for name in places(broker, queue, settings)
             for seen in found(broker, name, choice, limit)
         ]
     show(rows, COLUMNS, form)
@@ -79,10 +84,11 @@ def show_(
     queue: QueueOption = "",
 ) -> None:
     """Show all that a dead letter carries, its body included, as JSON."""
-    with opened(Settings.from_env()) as broker:
+    settings = Settings.from_env()
+    with opened(settings) as broker:
         rows = [
             {**row(name, seen), "headers": dict(seen.headers), "body": text(seen.message.body)}
-            for name in places(broker, queue)
+            for name in places(broker, queue, settings)
             for seen in found(broker, name, Choice(id=id_), sys.maxsize)
         ]
     if not rows:
@@ -118,7 +124,7 @@ def replay(
     fates: Counter[str] = Counter()
     with opened(settings) as broker, ledger(settings) as is_done:
         try:
-            for name in places(broker, queue):
+            for name in places(broker, queue, settings):
                 with closing(broker.look(name)) as look:
                     one = Replayer(broker, look, target_of(name), is_done, force)
                     letters = matching(look, choice, f"replaying {name}")
@@ -154,9 +160,9 @@ def purge(
     require_a_choice(choice, queue, everything=everything)
     if not yes:
         typer.confirm("Throw these dead letters away for ever?", abort=True)
-    removed = 0
-    with opened(Settings.from_env()) as broker:
-        for name in places(broker, queue):
+    removed, settings = 0, Settings.from_env()
+    with opened(settings) as broker:
+        for name in places(broker, queue, settings):
             with closing(broker.look(name)) as look:
                 for seen in matching(look, choice, f"purging {name}"):
                     look.remove(seen)
@@ -207,13 +213,19 @@ def require_a_choice(choice: Choice, queue: str, *, everything: bool) -> None:
         raise Misconfigured("say which (--queue, --id, --type, --reason ...), or --all.")
 
 
-def places(broker: Broker, queue: str) -> list[str]:
-    """The queues to look into."""
+def places(broker: Broker, queue: str, settings: Settings) -> list[str]:
+    """The queues to look into; a person hears where there may be more of them."""
     if queue == "unrouted":
         return [topology.UNROUTED]
     if queue:
         return [topology.dead_letters(topology.queue_name(queue))]
+    if not is_embedded(settings) and not settings.management_url.get_secret_value():
+        typer.echo(NOT_ALL, err=True)
     return broker.dead_letter_queues()
+
+
+def is_embedded(settings: Settings) -> bool:
+    return settings.broker_url.get_secret_value().startswith("sqlite:")
 
 
 def found(broker: Broker, name: str, choice: Choice, limit: int) -> list[Seen]:

@@ -135,6 +135,26 @@ def test_letters_are_chosen_by(
     assert ids(env, *arguments) == expected
 
 
+SHOP = topology.Queue("gemhooks.shop", ())
+
+
+@pytest.mark.parametrize("command", [("list",), ("replay", "--all"), ("purge", "--all", "--yes")])
+def test_where_there_may_be_letters_that_were_not_looked_for_a_person_hears_it(
+    amqp_url: str, management_url: str, command: Sequence[str]
+) -> None:
+    with closing(connect(amqp_url, publish_timeout=5.0)) as broker:
+        broker.declare([SHOP])
+        broker.send(SHOP.dead_letters, event(1)).result(PATIENCE)
+    env = {"GEMHOOKS_BROKER_URL": amqp_url, "GEMHOOKS_LEDGER": "off"}
+    all_known = env | {"GEMHOOKS_MANAGEMENT_URL": management_url}
+
+    assert "only the built-in consumers' queues were looked into" in dlq(env, *command).stderr
+    assert dlq(env, "list", "--queue", "shop").stderr == ""
+    assert ids(env, "--queue", "shop") == ["msg_1"]
+    assert dlq(all_known, "list").stderr == ""
+    assert ids(all_known) == ["msg_1"]
+
+
 def test_a_replay_goes_back_to_its_consumer_only_as_if_it_had_just_come(
     env: dict[str, str], broker: Broker
 ) -> None:
