@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol, Self
@@ -177,17 +177,21 @@ class DeadLetter:
     reason: str
     error_type: str = ""
     error_message: str = ""  # redacted, at most 300 characters
+    # Starts that never ended, where somebody counted them: the message itself knows of ends only.
+    starts: int = 0
+    first_at: float = 0.0  # Unix seconds
 
     def headers(self, message: Message, queue: str) -> dict[str, str | int]:
         """What the dead letter of *message* carries beside its own headers."""
         now = datetime.now(UTC)
-        first = datetime.fromtimestamp(message.first_at, UTC) if message.first_at else now
+        first_at = message.first_at or self.first_at
+        first = datetime.fromtimestamp(first_at, UTC) if first_at else now
         named: dict[str, str | int] = {
             "gemhooks-dead-reason": self.reason[:300],
             "gemhooks-dead-error-type": self.error_type,
             "gemhooks-dead-error-message": self.error_message[:300],
             "gemhooks-dead-queue": queue,
-            "gemhooks-dead-attempts": message.attempt,
+            "gemhooks-dead-attempts": message.attempt + max(0, self.starts - 1),
             "gemhooks-dead-first-at": first.isoformat(timespec="seconds"),
             "gemhooks-dead-at": now.isoformat(timespec="seconds"),
             "gemhooks-dead-host": socket.gethostname(),
@@ -361,10 +365,12 @@ class Claim(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The ledger's answer; *starts* counts how often a redelivered message was begun."""
+    """The ledger's answer; *starts* counts how often a redelivered message was begun, the present
+    start included, and *first_at*, in Unix seconds, is when it was claimed for the first time."""
 
     claim: Claim
     starts: int = 0
+    first_at: float = field(default=0.0, compare=False)
 
 
 class Ledger(Protocol):

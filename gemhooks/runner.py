@@ -144,7 +144,7 @@ class Runner:
             claimed = work.claimed or self.claim(work)
             if claimed.claim is not Claim.GRANTED:
                 return self.unclaimed(claimed, work.delivery.message)
-            outcome = self.decide_alone(work.delivery.message, claimed.starts)
+            outcome = self.decide_alone(work.delivery.message, claimed)
             if outcome.fate is not Fate.DONE:
                 never_began = outcome is ANOTHER_SUSPECT_RUNS
                 self.ledger.release(self.subscription.queue, work.key, ended=not never_began)
@@ -156,14 +156,16 @@ class Runner:
         redelivered = work.delivery.redelivered
         return self.ledger.claim(self.subscription.queue, work.key, redelivered=redelivered)
 
-    def decide_alone(self, message: Message, starts: int) -> Outcome:
-        """What may have killed its process runs one at a time."""
-        if starts < SUSPECT:
-            return self.decide(message, starts=starts)
+    def decide_alone(self, message: Message, claimed: Claimed) -> Outcome:
+        """What may have killed its process runs one at a time, and no more where it surely does."""
+        if claimed.starts < SUSPECT:
+            return self.decide(message)
+        if claimed.starts > MOST_STARTS:
+            return kills(claimed)
         if not self.alone.acquire(blocking=False):
             return ANOTHER_SUSPECT_RUNS
         try:
-            return self.decide(message, starts=starts)
+            return self.decide(message)
         finally:
             self.alone.release()
 
@@ -223,10 +225,8 @@ class Runner:
             case _:
                 return Outcome(Fate.WAIT, "a copy is being handled", BUSY_DELAY)
 
-    def decide(self, message: Message, *, starts: int = 0) -> Outcome:
+    def decide(self, message: Message) -> Outcome:
         """Call the handler and say what becomes of the message. Touches no broker."""
-        if starts > MOST_STARTS:
-            return dead("kills_its_process", f"begun {starts - 1} times and never ended")
         try:
             return self.call(message)
         except (Undecodable, Reject) as error:
@@ -304,6 +304,13 @@ class Runner:
 def away(error: Unavailable) -> Outcome:
     """A part of ours is not there: no fault of the message, so no attempt is counted."""
     return Outcome(Fate.WAIT, f"{type(error).__name__}: {redact(str(error))[:200]}", AWAY_DELAY)
+
+
+def kills(claimed: Claimed) -> Outcome:
+    """The first start is none of those that the ledger counts, nor did the present one begin."""
+    detail = f"begun {claimed.starts} times and never ended"
+    letter = DeadLetter("kills_its_process", "", detail, claimed.starts, claimed.first_at)
+    return Outcome(Fate.DEAD, letter.reason, letter=letter)
 
 
 def _said(error: BaseException) -> str:

@@ -29,9 +29,9 @@ def take(
 ) -> Claimed:
     """Insert the row or take over one that is free; else say why not."""
     row = _row(at, owner, lease) | {"starts": int(redelivered)}
-    starts = connection.scalar(_take(connection.dialect.name), row)
-    if starts is not None:
-        return Claimed(Claim.GRANTED, starts)
+    granted = connection.execute(_take(connection.dialect.name), row).first()
+    if granted is not None:
+        return Claimed(Claim.GRANTED, granted.starts, granted.first_at)
     found = _states(connection, [at]).get(at)  # None: it was swept in this very moment
     return Claimed(Claim.DONE if found == DONE else Claim.BUSY)
 
@@ -102,7 +102,7 @@ def _row(at: Key, owner: str, lease: float) -> dict[str, Any]:
 def _take(dialect: str) -> sa.Executable:
     new = _insert(dialect, starts=sa.bindparam("starts"))
     counted = handled.c.starts + _one_more(new.excluded.starts)
-    return _over(new, _FREE, starts=counted).returning(handled.c.starts)
+    return _over(new, _FREE, starts=counted).returning(handled.c.starts, handled.c.first_at)
 
 
 @cache

@@ -272,12 +272,25 @@ def test_a_handler_can_publish_and_knows_that_it_was_confirmed() -> None:
 
 def test_a_message_that_kills_its_process_is_given_up() -> None:
     ran: list[object] = []
-    ledger = KeptLedger(Claimed(Claim.GRANTED, starts=MOST_STARTS + 1))
+    ledger = KeptLedger(Claimed(Claim.GRANTED, starts=MOST_STARTS + 1, first_at=1_700_000_000.5))
 
     (letter,) = run(ran.append, KeptDelivery(message(), redelivered=True), ledger)
 
     assert isinstance(letter, DeadLetter)
     assert (letter.reason, ran) == ("kills_its_process", [])
+
+
+def test_a_letter_of_one_that_kills_its_process_tells_of_all_its_starts_and_of_the_first() -> None:
+    ledger = KeptLedger(Claimed(Claim.GRANTED, starts=MOST_STARTS + 1, first_at=1_700_000_000.5))
+
+    (letter,) = run(nothing, KeptDelivery(message(), redelivered=True), ledger)
+
+    assert isinstance(letter, DeadLetter)
+    headers = letter.headers(message(), "gemhooks.q")
+    assert headers["gemhooks-dead-error-message"] == "begun 6 times and never ended"
+    assert headers["gemhooks-dead-attempts"] == 6
+    assert headers["gemhooks-dead-first-at"] == "2023-11-14T22:13:20+00:00"
+    assert str(headers["gemhooks-dead-at"]) > "2026"
 
 
 @pytest.mark.parametrize("body", [b"\x00\xff", b"[]", b'{"type":"batch.failed"}'])

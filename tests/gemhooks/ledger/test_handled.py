@@ -74,6 +74,14 @@ def test_the_claim_of_a_dead_owner_ends_with_its_lease(ledgers: Ledgers, others:
     assert granted_at_last(others).starts == 1  # the owner died over it, and that counts
 
 
+def test_who_takes_a_claim_over_hears_when_it_was_made_first(
+    ledgers: Ledgers, others: Ledgers
+) -> None:
+    first = ledgers.handled.claim("queue", "id", redelivered=False)
+    ledgers.handled.close()
+    assert granted_at_last(others).first_at == first.first_at > 0
+
+
 def test_what_was_done_after_the_lease_was_lost_is_done(ledgers: Ledgers, others: Ledgers) -> None:
     claim(ledgers)
     ledgers.handled.close()
