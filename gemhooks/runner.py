@@ -75,6 +75,7 @@ class Work:
     outcome: Outcome = DONE
     began: float = field(default_factory=time.perf_counter)
     ended: float = 0.0  # time.monotonic() of its handler's end
+    then: Callable[[], None] | None = None  # called when it has run
 
 
 class Runner:

@@ -23,6 +23,7 @@ from gemhooks.pool import Pool
 from gemhooks.queues.connect import connect
 from gemhooks.runner import Runner, Work
 from gemhooks.settings import Settings
+from gemhooks.suspects import Suspects
 from gemhooks.tracing import OFF, Tracing, tracing
 
 log = structlog.get_logger()
@@ -67,6 +68,7 @@ class Service:
         self.metrics = metrics
         self.settings = settings
         self._books: list[Bookkeeper] = []
+        self._suspects: list[tuple[Runner, Suspects]] = []
         self._pool: Pool[tuple[Runner, Work]] = Pool(self._work, settings.concurrency)
         self._subscribers: list[Subscriber] = []
         self._stopping = threading.Event()
@@ -100,7 +102,7 @@ class Service:
     def _taker(self, runner: Runner) -> OnDelivery:
         """What takes a delivery on its way: by the ledger, where there is one, to the pool."""
         if isinstance(runner.ledger, NullLedger):
-            return lambda delivery: self._begin(runner, Work(delivery))
+            return self._taker_without_ledger(runner)
         book = Bookkeeper(runner, self._begin)
         self._books.append(book)
 
@@ -109,6 +111,18 @@ class Service:
                 self._begin(runner, Work(delivery))
             else:
                 book.take(Work(delivery))
+
+        return take
+
+    def _taker_without_ledger(self, runner: Runner) -> OnDelivery:
+        suspects = Suspects(lambda work: self._begin(runner, work))
+        self._suspects.append((runner, suspects))
+
+        def take(delivery: Delivery) -> None:
+            if delivery.redelivered:
+                suspects.put(Work(delivery))
+            else:
+                self._begin(runner, Work(delivery))
 
         return take
 
@@ -124,6 +138,9 @@ class Service:
             log.exception("message_lost_its_runner")
             self._stopping.wait(LOST_PAUSE)
             work.delivery.give_back()
+        finally:
+            if work.then is not None:
+                work.then()
 
     def _give_back(self, runner: Runner, works: Sequence[Work]) -> None:
         """Untouched, no attempt counted; others need not wait for our claims to end."""
@@ -131,7 +148,10 @@ class Service:
             with suppress(LedgerUnavailable):
                 runner.ledger.release(runner.subscription.queue, *claimed, ended=False)
         for work in works:
-            work.delivery.give_back()
+            if isinstance(runner.ledger, NullLedger):  # redelivered, it would be a suspect
+                work.delivery.later(work.delivery.message, after=0)
+            else:
+                work.delivery.give_back()
 
     def is_ready(self) -> bool:
         """Every queue is really being consumed."""
@@ -150,6 +170,8 @@ class Service:
         """Take no more, finish what runs within the grace; True when all of it ended."""
         self._stopping.set()
         unbegun = self._pool.stop()
+        for runner, suspects in self._suspects:
+            unbegun += [(runner, work) for work in suspects.stop()]
         for subscriber in self._subscribers:
             subscriber.stop()
         for runner in {runner for runner, _ in unbegun}:

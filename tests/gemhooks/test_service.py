@@ -11,8 +11,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gemhooks import Consumers, events
-from gemhooks.ledger import Ledgers, open_ledger
-from gemhooks.messages import Claim, Claimed, Message
+from gemhooks.ledger import Ledgers, NullLedger, open_ledger
+from gemhooks.messages import Claim, Claimed, Delivery, Ledger, Message
 from gemhooks.metrics import WorkerMetrics
 from gemhooks.queues.sqlite import SqliteBroker
 from gemhooks.service import Service
@@ -31,7 +31,7 @@ class Blocked:
     begun: list[str] = field(default_factory=list)
     leave: threading.Event = field(default_factory=threading.Event)
 
-    def service(self, ledgers: Ledgers) -> Service:
+    def service(self, ledger: Ledger) -> Service:
         consumers = Consumers()
 
         @consumers.on(events.BatchFailed, queue=QUEUE)
@@ -41,7 +41,7 @@ class Blocked:
 
         settings = Settings(concurrency=1, prefetch=len(IDS), grace=30)
         metrics = WorkerMetrics(CollectorRegistry())
-        return Service(consumers, self.broker(), ledgers.handled, metrics, settings)
+        return Service(consumers, self.broker(), ledger, metrics, settings)
 
     def broker(self) -> SqliteBroker:
         return SqliteBroker(f"sqlite:///{self.folder}/queue.db")
@@ -65,7 +65,7 @@ def send(broker: SqliteBroker) -> None:
 
 def test_what_never_began_goes_back_untouched_and_may_be_claimed_at_once(blocked: Blocked) -> None:
     with closing(blocked.ledgers()) as mine, closing(blocked.ledgers()) as others:
-        service = blocked.service(mine)
+        service = blocked.service(mine.handled)
         service.start()
         with closing(blocked.broker()) as sender:
             send(sender)
@@ -87,3 +87,26 @@ def test_what_never_began_goes_back_untouched_and_may_be_claimed_at_once(blocked
     with closing(blocked.broker()) as later:
         waiting = [message for message, _ in later.browse(QUEUE, 10)]
         assert [(each.id, each.attempt) for each in waiting] == [(each, 1) for each in IDS[1:]]
+
+
+def test_without_a_ledger_what_never_began_is_no_suspect_of_who_takes_it_next(
+    blocked: Blocked,
+) -> None:
+    service = blocked.service(NullLedger())
+    service.start()
+    with closing(blocked.broker()) as sender:
+        send(sender)
+    eventually(lambda: blocked.begun == ["msg_0"], why="the first runs")
+
+    stopping = threading.Thread(target=service.stop)
+    stopping.start()
+    came = list[Delivery]()
+    with closing(blocked.broker()) as other:
+        other.consume(QUEUE, came.append, prefetch=len(IDS))
+        eventually(lambda: len(came) == len(IDS) - 1, why="the rest came")
+    blocked.leave.set()
+    stopping.join(30)
+
+    assert [each.message.id for each in came if not each.redelivered] == list(IDS[1:])
+    assert {each.message.attempt for each in came} == {1}
+    assert blocked.begun == ["msg_0"]

@@ -13,6 +13,7 @@ import pytest
 
 from gemhooks import topology
 from gemhooks.messages import Message
+from gemhooks.queues.connect import connect
 from gemhooks.queues.rabbitmq import RabbitBroker
 from tests.integration.processes import answers, free_port, is_ready, process
 from tests.services.rabbitmq import RabbitNode
@@ -55,7 +56,7 @@ def start(tmp_path: Path, notes: Path) -> Iterator[Start]:
 
 def publish(url: str, queue: str, names: Sequence[str]) -> None:
     wanted = topology.Queue(topology.queue_name(queue), ((topology.EVENTS, "batch.failed"),))
-    with closing(RabbitBroker(url, declare=[wanted])) as broker:
+    with closing(connect(url, publish_timeout=5.0)) as broker:
         broker.declare([wanted])
         for name in names:
             body = {"type": "batch.failed", "version": "v1", "data": {"id": name}}
@@ -145,6 +146,35 @@ def test_readiness_follows_the_broker_and_liveness_does_not(
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("broker", ["rabbitmq", "sqlite"])
+def test_without_a_ledger_too_only_the_message_that_kills_its_process_is_given_up(
+    request: pytest.FixtureRequest, broker: str, start: Start, notes: Path, tmp_path: Path
+) -> None:
+    on_file = f"sqlite:///{tmp_path}/queue.db"
+    url = request.getfixturevalue("amqp_url") if broker == "rabbitmq" else on_file
+    neighbours = [f"b{number}" for number in range(12)]
+    publish(url, "deadly", [*neighbours[:3], "poison", *neighbours[3:]])
+    env = {"GEMHOOKS_LEDGER": "off", "GEMHOOKS_RETRY_SCHEDULE": "1s 1s", "GEMHOOKS_PREFETCH": "50"}
+    letters = topology.dead_letters(topology.queue_name("deadly"))
+
+    with closing(connect(url, publish_timeout=5.0)) as opened:
+        worker = start("deadly", url, **env)
+
+        def is_over() -> bool:
+            nonlocal worker
+            if worker.poll() is not None:
+                worker = start("deadly", url, **env)
+            ended = {line.removeprefix("end ") for line in lines(notes)}
+            return bool(opened.browse(letters, 50)) and ended == set(neighbours)
+
+        eventually(is_over, seconds=240, why="all neighbours succeed")
+        ((message, headers),) = opened.browse(letters, 50)
+    assert (message.id, headers["gemhooks-dead-reason"]) == ("msg_poison", "kills_its_process")
+    assert headers["gemhooks-dead-attempts"] == 3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_a_message_that_kills_its_process_is_given_up_and_its_neighbours_succeed(
     amqp_url: str, start: Start, notes: Path
 ) -> None:
@@ -170,5 +200,7 @@ def test_a_message_that_kills_its_process_is_given_up_and_its_neighbours_succeed
     assert (message.id, headers["gemhooks-dead-reason"]) == ("msg_poison", "kills_its_process")
     assert ended() == set(neighbours)
     assert 5 <= deaths <= 7
+    assert headers["gemhooks-dead-attempts"] == 6
+    assert str(headers["gemhooks-dead-first-at"]) < str(headers["gemhooks-dead-at"])
     os.kill(worker.pid, signal.SIGTERM)
     assert worker.wait(30) == 0
