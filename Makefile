@@ -121,6 +121,10 @@ bench-batch: setup-dev ## Fetch 2 GB of a batch's results beside curl and Google
 bench-worker: setup-dev bench-peers ## Compare a consumer with its peers, side by side (ARGS="--repeat 5 --events 10000")
 	@$(BIN)/python -m bench.worker $(ARGS)
 
+.PHONY: bench-ledger
+bench-ledger: setup-dev ## What an event costs the ledger, from a thousand rows to a million (ARGS="--rows 100000")
+	@$(BIN)/python -m bench.ledger $(ARGS)
+
 .PHONY: bench-scale
 bench-scale: setup-dev ## How far one of each part goes: the table of docs/scale.md (ARGS="--write" puts it there)
 	@$(BIN)/python -m bench.scale $(ARGS)
