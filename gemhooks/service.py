@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from gemhooks import lines, logs
 from gemhooks.admin import AdminServer
+from gemhooks.beside import beside
 from gemhooks.bookkeeping import Bookkeeper
 from gemhooks.consumers import Consumers, Subscription
 from gemhooks.errors import LedgerUnavailable, Unavailable
@@ -29,6 +31,7 @@ from gemhooks.tracing import OFF, Tracing, tracing
 log = structlog.get_logger()
 
 LOST_PAUSE = 1.0  # seconds
+STOP_LOOK = 0.2  # seconds between looks whether it shall stop before it has started
 LAST_MARKS = 2.0  # seconds, to write down what was done when all handlers have ended
 
 
@@ -212,11 +215,23 @@ def run(build: Callable[[Parts], Consumers], settings: Settings) -> int:
         ready=service.is_ready,
     )
     admin.start()
-    service.start()
-    log.info("service_started", queues=[each.queue for each in consumers], admin_port=admin.port)
+    if has_started(service, stop):
+        queues = [each.queue for each in consumers]
+        log.info("service_started", queues=queues, admin_port=admin.port)
     while not stop.wait(1.0):  # a signal that comes just before a wait is seen only after it
         pass
     return shut_down(service, admin, ledgers)
+
+
+def has_started(service: Service, stop: threading.Event) -> bool:
+    """False where it was told to *stop* before: a broker that is away is waited for a while."""
+    starting = beside(service.start, name="service-start")
+    while not starting.done() and not stop.is_set():
+        wait([starting], STOP_LOOK)
+    if not starting.done():
+        return False
+    starting.result()
+    return True
 
 
 def shut_down(service: Service, admin: AdminServer, ledgers: Ledgers) -> int:

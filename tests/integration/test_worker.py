@@ -117,6 +117,17 @@ def test_an_idle_worker_ends_at_once(amqp_url: str, start: Start) -> None:
     assert worker.wait(10) == 0
 
 
+def test_a_worker_that_still_waits_for_its_broker_ends_before_compose_kills_it(
+    start: Start,
+) -> None:
+    admin = free_port()
+    worker = start("slow", f"amqp://guest:guest@127.0.0.1:{free_port()}/", admin=admin)
+    eventually(lambda: answers(f"http://127.0.0.1:{admin}/livez") == 200, why="it is live")
+    worker.terminate()
+
+    assert worker.wait(10) == 0
+
+
 def test_health_answers_while_every_handler_is_busy(
     amqp_url: str, start: Start, notes: Path
 ) -> None:
