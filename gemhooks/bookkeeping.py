@@ -37,6 +37,10 @@ class Bookkeeper:
         """Write down that it is done, then end it."""
         self._marks.put(work)
 
+    def is_alive(self) -> bool:
+        """False where nothing is claimed or marked any more."""
+        return self._claims.is_alive() and self._marks.is_alive()
+
     def close(self, timeout: float) -> bool:
         """Write what waits; False where that takes too long."""
         deadline = time.monotonic() + timeout

@@ -29,6 +29,10 @@ class Gathering(Generic[Item]):
         self.waiting.append(item)
         self._something.set()
 
+    def is_alive(self) -> bool:
+        """False where only a new process helps."""
+        return self._closed or self._thread.is_alive()
+
     def close(self, timeout: float) -> bool:
         """Do what waits, then end; False where that takes longer than *timeout* seconds."""
         self._closed = True

@@ -160,6 +160,7 @@ class Service:
         """Every queue is really being consumed."""
         return (
             not self._stopping.is_set()
+            and self.is_live()
             and self.broker.is_ready()
             and len(self._subscribers) == len(self.consumers)
             and all(each.is_consuming for each in self._subscribers)
@@ -167,7 +168,7 @@ class Service:
 
     def is_live(self) -> bool:
         """False only for what a restart cures; an outage is not that."""
-        return self.broker.is_alive()
+        return self.broker.is_alive() and all(each.is_alive() for each in self._books)
 
     def stop(self) -> bool:
         """Take no more, finish what runs within the grace; True when all of it ended."""

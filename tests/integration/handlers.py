@@ -1,7 +1,9 @@
 """Consumers for tests of whole worker processes: `gemhooks consume handlers:NAME`."""
 
+import ctypes
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from gemhooks import Consumers, events
 slow = Consumers()
 deadly = Consumers()
 blocked = Consumers()
+fatal = Consumers()
 
 
 def note(line: str) -> None:
@@ -38,3 +41,12 @@ def block(event: events.BatchFailed) -> None:
     note(f"begin {event.data.id}")
     while True:
         time.sleep(1)
+
+
+@fatal.on(events.BatchFailed, queue="fatal")
+def end_thread(event: events.BatchFailed) -> None:
+    """Raise in the thread of that name, as soon as it does anything."""
+    for thread in threading.enumerate():
+        if thread.name == event.data.id and thread.ident is not None:
+            raised = ctypes.py_object(SystemExit)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), raised)

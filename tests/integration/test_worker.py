@@ -140,6 +140,23 @@ def test_health_answers_while_every_handler_is_busy(
     assert answers(f"http://127.0.0.1:{admin}/readyz") == 200
 
 
+@pytest.mark.parametrize("thread", ["gemhooks-rabbitmq", "ledger-claims"])
+def test_a_worker_that_has_lost_a_thread_it_consumes_by_is_neither_live_nor_ready(
+    amqp_url: str, start: Start, thread: str
+) -> None:
+    admin = free_port()
+    start("fatal", amqp_url, admin=admin)
+    eventually(is_ready(admin), why="it is ready")
+    publish(amqp_url, "fatal", [thread])
+
+    def is_live() -> bool:  # the next message has the thread notice
+        publish(amqp_url, "fatal", [f"b{time.monotonic_ns()}"])
+        return answers(f"http://127.0.0.1:{admin}/livez") == 200
+
+    eventually(lambda: not is_live(), why="it says that only a new process helps")
+    assert answers(f"http://127.0.0.1:{admin}/readyz") == 503
+
+
 def test_readiness_follows_the_broker_and_liveness_does_not(
     own_node: RabbitNode, start: Start
 ) -> None:
