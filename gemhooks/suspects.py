@@ -7,7 +7,7 @@ from collections.abc import Callable
 from gemhooks.messages import Claim, Claimed
 from gemhooks.runner import Work
 
-SETTLED = 0.5  # seconds after which the end of one is known to its queue
+SETTLED = 0.1  # seconds after which the end of one is known to its queue
 
 
 class Suspects:

@@ -85,10 +85,10 @@ def test_a_word_may_be_written_in_capitals(name: str) -> None:
             "GEMHOOKS_GRACE is not usable: '5 hours' is no time such as 30s, 2m or 1h.",
         ),
         (
-            {"GEMHOOKS_RETRY_SCHEDULE": "5s, 30s"},
-            "GEMHOOKS_RETRY_SCHEDULE is not usable: '5s, 30s' is no list of waits such as '5s 1m",
+            {"GEMHOOKS_RETRY_SCHEDULE": "5s; 30s"},
+            "GEMHOOKS_RETRY_SCHEDULE is not usable: '5s; 30s' is no list of waits such as '5s 1m",
         ),
-        ({"GEMHOOKS_RETRY_SCHEDULE": ""}, "'' is no list of waits such as '5s 1m 10m'"),
+        ({"GEMHOOKS_RETRY_SCHEDULE": ","}, "',' is no list of waits such as '5s 1m 10m'"),
         ({"GEMHOOKS_CONCURRENCY": "0"}, "GEMHOOKS_CONCURRENCY is not usable"),
         ({"GEMHOOKS_LEASE": "inf"}, "GEMHOOKS_LEASE is not usable"),
         ({"GEMHOOKS_DRAIN_DELAY": "nan"}, "GEMHOOKS_DRAIN_DELAY is not usable"),
