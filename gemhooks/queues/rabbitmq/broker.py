@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
@@ -25,6 +26,7 @@ from gemhooks.queues.rabbitmq.streams import Connection
 PATIENCE = 15.0  # seconds that a person or a start-up waits for an answer
 HEARTBEAT = 10  # seconds
 MEND_EVERY = 5.0  # seconds, at least, between two declarations because of trouble
+DECLARE_EVERY = 20.0  # seconds between two declarations without any
 TICK = 1.0  # seconds between signs of life of the loop
 LONGEST_SILENCE = 60.0  # seconds without one: the loop hangs for good
 
@@ -53,6 +55,7 @@ class RabbitBroker:
         verify: bool = False,
         management_url: str = "",
         look_every: float = LOOK_EVERY,
+        declare_every: float = DECLARE_EVERY,
     ) -> None:
         """With *verify* it declares nothing: it looks whether everything is there.
 
@@ -63,6 +66,7 @@ class RabbitBroker:
         self._verify = verify
         self._management_url = management_url
         self._look_every = look_every
+        self._declare_every = declare_every
         self._queues = {queue.name: queue for queue in (*topology.BUILT_IN, *declare)}
         self._subscribers: list[RabbitSubscriber] = []
         self._problems: declaring.Problems = {}
@@ -93,6 +97,8 @@ class RabbitBroker:
     def _begin(self) -> None:
         self._spawn(self._tick())
         self._spawn(self._publishing.run())
+        if not self._verify:
+            self._spawn(self._declare_now_and_then())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
@@ -193,11 +199,12 @@ class RabbitBroker:
 
     async def _declare_all(self, connection: Connection) -> None:
         queues = list(self._queues.values())
+        known = self._problems
         self._problems = await declaring.declare(connection, queues, verify=self._verify)
         if self._verify and self._management_url:
             self._problems |= await asyncio.to_thread(self._different)
-        for problem in self._problems.values():
-            _log.error("broker_misconfigured", reason=str(problem))
+        for name in self._problems.keys() - known.keys():
+            _log.error("broker_misconfigured", reason=str(self._problems[name]))
 
     def _different(self) -> declaring.Problems:
         try:
@@ -222,6 +229,12 @@ class RabbitBroker:
             async with asyncio.timeout(PATIENCE):
                 await self._declare_all(connection)
         await asyncio.sleep(MEND_EVERY)
+
+    async def _declare_now_and_then(self) -> None:
+        """No call of ours fails where a binding is gone, or the exchange that retries return by."""
+        while True:
+            await asyncio.sleep(self._declare_every * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
+            self._mend_soon()
 
     async def _missing(self) -> None:
         self._mend_soon()

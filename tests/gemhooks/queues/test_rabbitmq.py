@@ -489,6 +489,45 @@ def test_verifying_compares_arguments_where_the_management_api_is_known(
         broker.close()
 
 
+@pytest.fixture
+def careful(amqp_url: str) -> Iterator[RabbitBroker]:
+    broker = RabbitBroker(amqp_url, declare=[ALL], declare_every=0.1)
+    broker.declare([ALL])
+    yield broker
+    broker.close()
+
+
+def test_a_binding_that_nobody_misses_is_declared_again(
+    careful: RabbitBroker, channel: BlockingChannel
+) -> None:
+    received = consume(careful)
+    ((bound_to, pattern),) = ALL.bindings
+    channel.queue_unbind(ALL.name, bound_to, pattern)
+
+    def comes() -> bool:
+        publish(careful, event())
+        return not received.empty()
+
+    eventually(comes, why="it is bound again")
+
+
+def test_the_exchange_that_retries_return_by_is_declared_again(
+    careful: RabbitBroker, channel: BlockingChannel
+) -> None:
+    received = consume(careful)
+    channel.exchange_delete(topology.RETURN)
+
+    def is_there() -> bool:
+        try:
+            channel.connection.channel().exchange_declare(topology.RETURN, passive=True)
+        except ChannelClosedByBroker:
+            return False
+        channel.basic_publish(topology.RETURN, ALL.name, b"{}")
+        return not received.empty()
+
+    eventually(is_there, why="it is there, and the queue bound to it")
+
+
 def test_what_a_stranger_put_into_a_queue_is_settled_like_any_other(
     broker: RabbitBroker, channel: BlockingChannel
 ) -> None:
