@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Protocol
@@ -16,6 +17,7 @@ from gemhooks.queues.rabbitmq.outbox import Outbox
 from gemhooks.queues.rabbitmq.settling import Settler
 
 PAUSE = 1.0  # seconds before a message whose copy failed is taken again
+SPREAD = 0.2  # of a wait: what failed together must not come back together
 
 _log = structlog.get_logger(__name__)
 
@@ -46,6 +48,8 @@ class RabbitDelivery:
 
     def later(self, message: Message, *, after: float) -> None:
         rung, left = topology.first_hop(after)
+        if not message.waiting:
+            left = spread(after, rung)
         hopping = replace(message, waiting=left)
         self._replace(wire.addressed(hopping, topology.retry_name(rung), self._origin.queue))
 
@@ -73,3 +77,18 @@ class RabbitDelivery:
 
     def _give_back(self) -> None:
         self._settler.give_back(self._tag)
+
+
+def spread(after: float, rung: int) -> int:
+    """Seconds to wait behind *rung*, other ones for each message of a burst.
+
+    A wait that was rounded up to its rung has lost its jitter. Of one that was not, whole seconds
+    are left, fewer than its jitter added.
+    """
+    if after > rung:
+        return round(after - rung)
+    most = round(SPREAD * after)
+    shortest, next_to_it = topology.RUNGS[:2]
+    if most < next_to_it:  # two seconds would be rounded up to five
+        most = min(most, shortest)
+    return random.randint(0, most)  # noqa: S311 - no secret

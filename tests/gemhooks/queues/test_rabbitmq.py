@@ -9,6 +9,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -526,6 +527,19 @@ def test_the_exchange_that_retries_return_by_is_declared_again(
         return not received.empty()
 
     eventually(is_there, why="it is there, and the queue bound to it")
+
+
+def test_what_failed_together_does_not_come_back_together(broker: RabbitBroker) -> None:
+    received = consume(broker, prefetch=30)
+    for number in range(30):
+        publish(broker, replace(event(), id=f"msg_{number}"))
+    for _ in range(30):
+        delivery = take(received)
+        delivery.later(delivery.message, after=30.0)
+
+    rung = topology.retry_name(60)
+    eventually(lambda: len(broker.browse(rung, 50)) == 30, why="all wait")
+    assert len({message.waiting for message, _ in broker.browse(rung, 50)}) > 1
 
 
 def test_what_a_stranger_put_into_a_queue_is_settled_like_any_other(
