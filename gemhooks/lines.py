@@ -1,7 +1,8 @@
-"""Log lines of a busy process: gathered for a moment, written together.
+"""Log lines on their way out. No work of ours fails since nobody can read them.
 
-A write lets go of the interpreter; with a thread waiting for it, one for each line took a third of
-what a message costs (``make bench-worker``).
+Those of a busy process are gathered for a moment and written together: a write lets go of the
+interpreter; with a thread waiting for it, one for each line took a third of what a message costs
+(``make bench-worker``).
 """
 
 import asyncio
@@ -12,25 +13,49 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 GATHER = 0.01  # seconds that a line may wait; a kill -9 takes as much of the log with it
 MOST_WAITING = 1000  # lines; who logs more while the reader is slow waits for it
 PATIENCE = 1.0  # seconds for a writer that a signal, or the end of the process, came upon
 
+Written = TypeVar("Written", str, bytes)
+Taken = TypeVar("Taken", str, bytes, contravariant=True)
 Call = Callable[[], None]
 Alarm = Callable[[Call], Call]  # of what is to be done soon, makes what is called to have it done
 
 
-class File(Protocol):
-    def write(self, data: bytes, /) -> object: ...
+class File(Protocol[Taken]):
+    def write(self, data: Taken, /) -> object: ...
     def flush(self) -> object: ...
+
+
+class Lines(Generic[Written]):
+    """A logger for structlog: each line is written at once."""
+
+    def __init__(self, file: File[Written], end: Written) -> None:
+        self._file: File[Written] = file
+        self._end: Written = end
+        self._writing = threading.Lock()
+
+    def msg(self, line: Written) -> None:
+        with self._writing:
+            write(self._file, line + self._end)
+
+    debug = info = warning = error = critical = msg
+
+
+def write(file: File[Written], text: Written) -> None:
+    """Where nobody can read it, it is gone: its reader has left, it is closed, the disk full."""
+    with suppress(OSError, ValueError):
+        file.write(text)
+        file.flush()
 
 
 class GatheredLines:
     """A logger for structlog: info may wait, all else is written at once, with what waits."""
 
-    def __init__(self, file: File, alarm: Alarm) -> None:
+    def __init__(self, file: File[bytes], alarm: Alarm) -> None:
         """*alarm* is :func:`by_thread` or :func:`on_loop`."""
         self._file = file
         self._waiting: deque[bytes] = deque()
@@ -57,14 +82,12 @@ class GatheredLines:
     debug = msg = error = critical = warning
 
     def flush(self) -> None:
-        """Write what waits; where nobody can read it, it is gone, and the work goes on."""
+        """Write what waits."""
         if not self._writing.acquire(timeout=PATIENCE):
             return
         try:
             lines = [self._waiting.popleft() for _ in range(len(self._waiting))]
-            with suppress(OSError, ValueError):  # its reader is gone, it is closed, the disk full
-                self._file.write(b"".join(line + b"\n" for line in lines))
-                self._file.flush()
+            write(self._file, b"".join(line + b"\n" for line in lines))
         finally:
             self._writing.release()
 

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import structlog
 
-from gemhooks.lines import Alarm, GatheredLines
+from gemhooks.lines import Alarm, GatheredLines, Lines
 
 HIDDEN = "[redacted]"
 _SECRETS = (
@@ -159,9 +159,11 @@ def render_json(logger: Any, method: str, event: EventDict) -> bytes:
 
 def _factory(*, as_json: bool, gathered: Alarm | None) -> Any:
     if not as_json:
-        return structlog.PrintLoggerFactory(sys.stderr)
+        text = Lines(sys.stderr, "\n")
+        return lambda *_: text
     if gathered is None:
-        return structlog.BytesLoggerFactory(sys.stderr.buffer)
+        data = Lines(sys.stderr.buffer, b"\n")
+        return lambda *_: data
     lines = GatheredLines(sys.stderr.buffer, gathered)
     _gathered.append(lines)
     return lambda *_: lines

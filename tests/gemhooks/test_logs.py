@@ -18,6 +18,17 @@ def test_a_failed_connect_is_told_by_us_alone() -> None:
     assert "noise" not in said
 
 
+@pytest.mark.parametrize("shape", ["json", "console"])
+@pytest.mark.parametrize("ending", ["os.close(2)", "os.dup2(os.open('/dev/full', 1), 2)"])
+def test_where_nobody_can_read_the_log_the_work_goes_on(shape: str, ending: str) -> None:
+    code = (
+        "import os, structlog; from gemhooks import logs; logs.configure(%r);"
+        "%s; structlog.get_logger().error('unheard'); print('gone on', flush=True)"
+    )
+
+    assert script(code % (shape, ending)).stdout == "gone on\n"
+
+
 def test_no_line_holds_a_secret_in_whatever_value_it_came() -> None:
     event = {
         "plain": "kept",

@@ -490,7 +490,7 @@ def test_a1_19_odd_members_of_the_set_spoil_no_other_key(jwks: Website) -> None:
         ({"GEMINI_WEBHOOK_SECRET": "whsec_...cOp4"}, "shortened"),
         ({"GEMINI_WEBHOOK_SECRET": SECRET + "A"}, "not complete base64"),
         ({"GEMHOOKS_SCHEMES": "v2"}, "GEMHOOKS_SCHEMES"),
-        ({"GEMHOOKS_SCHEMES": " "}, "GEMHOOKS_SCHEMES"),
+        ({"GEMHOOKS_SCHEMES": ","}, "GEMHOOKS_SCHEMES"),
         ({"GEMHOOKS_SCHEMES": "v1a"}, "GEMHOOKS_PATH_TOKENS"),
         ({"GEMHOOKS_SCHEMES": "v1a", "GEMHOOKS_PATH_TOKENS": "short"}, "8 characters"),
         ({"GEMHOOKS_SCHEMES": "jwt", "GEMHOOKS_PATH_TOKENS": TOKEN}, "GEMHOOKS_JWT_AUDIENCE"),
