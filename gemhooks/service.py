@@ -22,7 +22,7 @@ from gemhooks.ledger import Ledgers, NullLedger, open_ledger
 from gemhooks.messages import Broker, Delivery, Ledger, OnDelivery, Publisher, Subscriber
 from gemhooks.metrics import WorkerMetrics
 from gemhooks.pool import Pool
-from gemhooks.queues.connect import connect
+from gemhooks.queues.connect import connect_as
 from gemhooks.runner import Runner, Work
 from gemhooks.settings import Settings
 from gemhooks.suspects import Suspects
@@ -198,12 +198,7 @@ def run(build: Callable[[Parts], Consumers], settings: Settings) -> int:
     stop = stop_event()
     registry = CollectorRegistry()
     ledgers = open_ledger(settings.database_url.get_secret_value(), lease=settings.lease)
-    broker = connect(
-        settings.broker_url.get_secret_value(),
-        publish_timeout=settings.publish_timeout,
-        verify=settings.declare == "verify",
-        management_url=settings.management_url.get_secret_value(),
-    )
+    broker = connect_as(settings)
     ledger = ledgers.handled if settings.ledger == "on" else NullLedger()
     traced = tracing(wanted=settings.tracing)
     consumers = build(Parts(settings, broker, ledgers, registry, traced))

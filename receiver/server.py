@@ -17,7 +17,7 @@ from gemhooks import lines, logs
 from gemhooks.admin import AdminServer
 from gemhooks.errors import Misconfigured
 from gemhooks.keys import KeyRing
-from gemhooks.queues.connect import connect
+from gemhooks.queues.connect import connect_as
 from gemhooks.settings import Settings
 from gemhooks.tracing import tracing
 from receiver.adapter import Adapter
@@ -102,11 +102,7 @@ async def serve(settings: Settings) -> int:
     listener = listen(settings.host, settings.port)
     registry = CollectorRegistry()
     traced = tracing(wanted=settings.tracing)
-    broker = connect(
-        settings.broker_url.get_secret_value(),
-        publish_timeout=settings.publish_timeout,
-        loop=asyncio.get_running_loop(),
-    )
+    broker = connect_as(settings, loop=asyncio.get_running_loop())
 
     def ready() -> bool:
         return not stop.is_set() and broker.is_ready()

@@ -13,9 +13,8 @@ from gemhooks.admin import AdminServer
 from gemhooks.errors import Retry, Unavailable
 from gemhooks.gemini import Gemini
 from gemhooks.ledger import open_ledger
-from gemhooks.messages import Broker
 from gemhooks.metrics import GeminiMetrics, ReconcilerMetrics, WatchedWebhooks
-from gemhooks.queues.connect import connect
+from gemhooks.queues.connect import connect_as
 from gemhooks.service import stop_event
 from gemhooks.settings import Settings
 from workers.observing import GeminiObserver
@@ -31,7 +30,7 @@ def run(settings: Settings) -> int:
     stop, registry = stop_event(), CollectorRegistry()
     gemini = Gemini.from_settings(settings, asked=GeminiMetrics(registry).asked)
     ledgers = open_ledger(settings.database_url.get_secret_value(), lease=settings.lease)
-    with closing(gemini), closing(ledgers), closing(_connect(settings)) as broker:
+    with closing(gemini), closing(ledgers), closing(connect_as(settings)) as broker:
         reconciler = Reconciler(
             GeminiObserver(gemini),
             ledgers,
@@ -53,11 +52,6 @@ def run(settings: Settings) -> int:
         threading.Thread(target=watcher.keep_on, args=(stop,), daemon=True).start()
         serve(reconciler, admin, stop, settings)
     return 0
-
-
-def _connect(settings: Settings) -> Broker:
-    url = settings.broker_url.get_secret_value()
-    return connect(url, publish_timeout=settings.publish_timeout)
 
 
 def serve(

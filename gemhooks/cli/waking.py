@@ -10,11 +10,11 @@ from gemhooks.settings import Settings
 
 def wake(interaction_id: str, *, by: str) -> None:
     """Ask for a look at the interaction, each time anew; Unavailable where nobody can be asked."""
-    from gemhooks.queues.connect import connect  # noqa: PLC0415 - pika only when needed
+    from gemhooks.queues.connect import connect_as  # noqa: PLC0415 - pika only when needed
 
     settings = Settings.from_env()
     timeout = settings.publish_timeout
-    broker = connect(settings.broker_url.get_secret_value(), publish_timeout=timeout)
+    broker = connect_as(settings)
     try:
         broker.check()
         broker.declare([topology.FUNCTIONS])

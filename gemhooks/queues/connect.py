@@ -4,6 +4,18 @@ import asyncio
 
 from gemhooks.errors import Misconfigured
 from gemhooks.messages import Broker
+from gemhooks.settings import Settings
+
+
+def connect_as(settings: Settings, *, loop: asyncio.AbstractEventLoop | None = None) -> Broker:
+    """Open the broker as *settings* say, in every point: what each program of ours does."""
+    return connect(
+        settings.broker_url.get_secret_value(),
+        publish_timeout=settings.publish_timeout,
+        loop=loop,
+        verify=settings.declare == "verify",
+        management_url=settings.management_url.get_secret_value(),
+    )
 
 
 def connect(

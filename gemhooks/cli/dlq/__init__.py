@@ -175,17 +175,12 @@ def purge(
 
 @contextmanager
 def opened(settings: Settings) -> Iterator[Broker]:
-    from gemhooks.queues.connect import check, connect  # noqa: PLC0415 - pika only when needed
+    from gemhooks.queues.connect import check, connect_as  # noqa: PLC0415 - pika only when needed
 
     if not structlog.is_configured():  # else its lines go to stdout, between ours
         logs.configure(settings.log_format, "warning")
     check(settings.broker_url.get_secret_value())
-    broker = connect(
-        settings.broker_url.get_secret_value(),
-        publish_timeout=settings.publish_timeout,
-        verify=settings.declare == "verify",
-        management_url=settings.management_url.get_secret_value(),
-    )
+    broker = connect_as(settings)
     try:
         broker.check()
         yield broker
