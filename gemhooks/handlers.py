@@ -1,7 +1,7 @@
 """A user's handler made ready to be called: checked, filtered, and awaited where it is async."""
 
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import wraps
 from typing import Any, get_type_hints
 
@@ -20,6 +20,8 @@ def prepare(handler: Handler, where: Mapping[str, Any]) -> Handler:
 def check(handler: Handler, event: type[Event]) -> None:
     """TypeError, with the line, for one that can't be called with an *event*."""
     place = _place(handler)
+    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+        raise TypeError(f"{place} is a generator: none of it would run.")
     try:
         (first, *_others) = _bound(handler).arguments
     except (TypeError, ValueError):
@@ -50,6 +52,23 @@ def _awaiting(handler: Callable[[Any], Coroutine[Any, Any, object]]) -> Handler:
         return loops.shared.begin(handler(event)).result()
 
     return awaited
+
+
+def ended(said: object) -> object:
+    """What a handler *said*, at its end.
+
+    An object's ``async def __call__``, a decorator or a lambda may return what is to be awaited,
+    without looking async. Raises TypeError for a generator, of which nothing has run.
+    """
+    if said is None:
+        return None
+    if inspect.isgenerator(said) or inspect.isasyncgen(said):
+        raise TypeError("the handler returned a generator: none of it has run")
+    return loops.shared.begin(_awaited(said)).result() if inspect.isawaitable(said) else said
+
+
+async def _awaited(awaitable: Awaitable[object]) -> object:
+    return await awaitable
 
 
 def _bound(handler: Handler) -> inspect.BoundArguments:

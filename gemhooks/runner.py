@@ -21,7 +21,7 @@ from gemhooks.errors import (
     Unavailable,
     Undecodable,
 )
-from gemhooks.handlers import Skipped
+from gemhooks.handlers import Skipped, ended
 from gemhooks.handling import handling
 from gemhooks.logs import redact
 from gemhooks.messages import Claim, Claimed, DeadLetter, Delivery, Ledger, Message, Publisher
@@ -255,7 +255,7 @@ class Runner:
         if handler is None:
             return dead("misrouted", f"no handler for {message.routing_key} in this queue")
         with handling(message, self.publisher):
-            said = handler(event)
+            said = ended(handler(event))
         if isinstance(said, Skipped):
             return SKIPPED
         return Outcome(Fate.DONE, said.reason) if isinstance(said, Handled) else DONE

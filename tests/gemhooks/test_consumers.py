@@ -1,6 +1,7 @@
 """Who takes which event."""
 
 import asyncio
+import functools
 from typing import Any
 
 import orjson
@@ -131,6 +132,63 @@ def test_async_handlers_share_one_loop_and_know_their_message() -> None:
 
     assert [name for _, name in seen] == ["one", "two"]
     assert len({loop for loop, _ in seen}) == 1
+
+
+class Shop:
+    """Handlers of which Python does not say that they are async."""
+
+    def __init__(self) -> None:
+        self.sold: list[str] = []
+
+    async def sell(self, event: events.Event, _where: str = "") -> None:
+        await asyncio.sleep(0)
+        self.sold.append(event.data.id)
+
+    async def __call__(self, event: events.Event) -> None:
+        await self.sell(event)
+
+    def wrapped(self, event: events.Event) -> object:
+        return self.sell(event)
+
+
+@pytest.mark.parametrize("kind", ["object", "partial", "wrapper", "lambda", "future"])
+def test_whatever_a_handler_returns_to_be_awaited_is_awaited(kind: str) -> None:
+    shop, consumers = Shop(), Consumers()
+    handlers: dict[str, Any] = {
+        "object": shop,
+        "partial": functools.partial(shop.sell, _where="here"),
+        "wrapper": shop.wrapped,
+        "lambda": lambda event: shop.sell(event),  # noqa: PLW0108 - that is what is tried
+        "future": lambda event: _Awaitable(shop.sell(event)),
+    }
+    consumers.add(events.BatchFailed, handlers[kind], queue="q")
+
+    assert handle(consumers, message("batch.failed", id="b1")).is_done
+    assert shop.sold == ["b1"]
+
+
+class _Awaitable:
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __await__(self) -> Any:
+        return self._inner.__await__()
+
+
+def test_a_generator_is_no_handler() -> None:
+    consumers: Any = Consumers()
+
+    def some(event: events.Event) -> Any:
+        yield event
+
+    async def others(event: events.Event) -> Any:
+        yield event
+
+    for generator in (some, others):
+        with pytest.raises(TypeError, match=f"{generator.__name__}.* is a generator"):
+            consumers.add(events.BatchFailed, generator, queue="q")
+    consumers.add(events.BatchFailed, lambda event: some(event), queue="q")  # noqa: PLW0108
+    assert not handle(consumers, message("batch.failed", id="b1")).is_done
 
 
 def test_what_an_async_handler_raises_reaches_the_runner() -> None:
