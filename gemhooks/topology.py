@@ -77,6 +77,36 @@ VIDEOS = Queue("gemhooks.videos", ((EVENTS, "video.*"),))
 BUILT_IN = (INTERACTIONS, FUNCTIONS, BATCHES, VIDEOS)
 
 
+LONGEST_NAME = 255  # bytes; AMQP's shortstr
+
+
+def unfit(queue: Queue) -> str:
+    """Why that can be no consumer's queue, to be read after its name; empty where it can."""
+    if queue.name == queue_name(""):
+        return "has no name"
+    if queue.name == UNROUTED or queue.name.startswith("gemhooks.retry.") or _is_dead(queue.name):
+        return "is gemhooks' own: what waits or was given up lies there"
+    if len(queue.dead_letters.encode()) > LONGEST_NAME:
+        return "is too long"
+    built_in = next((each for each in BUILT_IN if each.name == queue.name), queue)
+    if not _takes_the_same(queue, built_in):
+        return "is the built-in workers', who would lose what yours does not take: choose another"
+    return ""
+
+
+def _is_dead(name: str) -> bool:
+    return name.endswith(dead_letters(""))
+
+
+def _takes_the_same(queue: Queue, built_in: Queue) -> bool:
+    """All that lands in *built_in*, and nothing besides."""
+    covered = all(
+        any(exchange == theirs and matches(pattern, key) for theirs, pattern in built_in.bindings)
+        for exchange, key in queue.bindings
+    )
+    return covered and set(built_in.bindings) <= set(queue.bindings)
+
+
 def matches(pattern: str, routing_key: str) -> bool:
     """AMQP's topic rule: ``*`` is one word, ``#`` is any number of words.
 

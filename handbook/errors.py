@@ -53,8 +53,8 @@ ADVICE = {
     ),
     "gemhooks/cli/results": ("Stored results", "`gemhooks results list` shows what is stored."),
     "gemhooks/cli/run": (
-        "Nothing to consume",
-        "Write `@consumers.on(...)` above each handler, in the module that the command names.",
+        "What is consumed",
+        "Write `@consumers.on(...)` above each handler, with a queue that is nobody else's.",
     ),
     "gemhooks/consumers": (
         "Consumers",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gemhooks import entry, loading
+from gemhooks import entry, loading, topology
 from gemhooks.cli import children
 from gemhooks.cli.children import Children, Program
 from gemhooks.consumers import Consumers
@@ -92,9 +92,13 @@ def merge(several: dict[str, Consumers | Build], parts: "Parts", queues: list[st
             if not consumers:  # it would run, and look well
                 raise Misconfigured(f"{target} has no handler: add one with @consumers.on(...).")
             merged.include(consumers)
-        return merged.only(queues) if queues else merged
+        chosen = merged.only(queues) if queues else merged
     except (TypeError, ValueError) as error:
         raise Misconfigured(f"{error}") from error
+    for queue in chosen.queues():
+        if why := topology.unfit(queue):
+            raise Misconfigured(f"the queue {queue.name} {why}.")
+    return chosen
 
 
 def up(

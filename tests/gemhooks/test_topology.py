@@ -47,3 +47,37 @@ def test_patterns_mean_what_amqp_says(pattern: str, key: str, *, expected: bool)
 def test_a_queue_keeps_its_prefix_once() -> None:
     assert topology.queue_name("answers") == "gemhooks.answers"
     assert topology.queue_name("gemhooks.answers") == "gemhooks.answers"
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("", "no name"),
+        ("unrouted", "own"),
+        ("retry.60s", "own"),
+        ("answers.dlq", "own"),
+        ("x" * 250, "long"),
+        ("batches", "built-in"),
+        ("gemhooks.interactions", "built-in"),
+    ],
+)
+def test_what_is_ours_is_no_consumers_queue(name: str, word: str) -> None:
+    queue = topology.Queue(topology.queue_name(name), ((topology.RESULTS, "batch.fetched"),))
+
+    assert word in topology.unfit(queue)
+
+
+@pytest.mark.parametrize("name", ["answers", "a.b", "batch", "retries", "x" * 200])
+def test_any_other_name_is_a_consumers(name: str) -> None:
+    queue = topology.Queue(topology.queue_name(name), ((topology.RESULTS, "batch.fetched"),))
+
+    assert topology.unfit(queue) == ""
+
+
+def test_who_takes_all_that_lands_in_a_built_in_queue_may_have_it() -> None:
+    name, all_of_them = topology.BATCHES.name, topology.BATCHES.bindings
+    one = (topology.EVENTS, "batch.failed")
+
+    assert topology.unfit(topology.Queue(name, (*all_of_them, one))) == ""
+    assert topology.unfit(topology.Queue(name, (one,)))
+    assert topology.unfit(topology.Queue(name, (*all_of_them, (topology.EVENTS, "video.*"))))

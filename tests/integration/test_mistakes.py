@@ -13,7 +13,7 @@ from gemhooks import topology
 from gemhooks.entry import MISCONFIGURED
 from tests.integration.processes import command, free_port, script
 
-IDLE = "tests.integration.idle"
+SLIPS = "tests.integration.slips"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
@@ -61,8 +61,9 @@ def assert_one_sentence(ended: subprocess.CompletedProcess[str], *words: str) ->
             ("The database",),
         ),
         (("gemhooks", "consume", "nowhere:consumers"), {}, ("nowhere",)),
-        (("gemhooks", "consume", f"{IDLE}:consumers"), {}, (f"{IDLE}:consumers", "no handler")),
-        (("workers",), {"GEMHOOKS_FUNCTIONS": f"{IDLE}:functions"}, ("functions", "no function")),
+        (("gemhooks", "consume", f"{SLIPS}:consumers"), {}, (f"{SLIPS}:consumers", "no handler")),
+        (("gemhooks", "consume", f"{SLIPS}:clashing"), {}, ("gemhooks.batches", "built-in")),
+        (("workers",), {"GEMHOOKS_FUNCTIONS": f"{SLIPS}:functions"}, ("functions", "no function")),
         (
             ("gemhooks", "dlq", "list"),
             {"GEMHOOKS_BROKER_URL": "amqp://u:hush@127.0.0.1:1/"},
