@@ -21,7 +21,7 @@ def current_message() -> Message:
 
     LookupError outside of a handler.
     """
-    return _current.get().message
+    return _now().message
 
 
 def publish(message: Message, *, exchange: str = topology.RESULTS) -> None:
@@ -31,10 +31,20 @@ def publish(message: Message, *, exchange: str = topology.RESULTS) -> None:
     PublishFailed, which a handler lets pass: while the broker is away, no attempt is counted.
     LookupError outside of a handler.
     """
-    publisher = _current.get().publisher
+    publisher = _now().publisher
     if publisher is None:
         raise LookupError("this runner has no publisher")
     messages.confirm(publisher.publish(message, exchange=exchange))
+
+
+def _now() -> _Handling:
+    try:
+        return _current.get()
+    except LookupError:
+        raise LookupError(
+            "publish() and current_message() work only in a handler, and in threads that it starts"
+            " with its context: Thread(target=contextvars.copy_context().run, args=(function,))"
+        ) from None
 
 
 class handling:  # noqa: N801 - to be read as a verb

@@ -394,8 +394,27 @@ def test_a_handler_can_see_the_message_it_was_called_for() -> None:
     run(handler, KeptDelivery(message(attempt=2, trust="hint")))
 
     assert seen == [("hint", 2)]
-    with pytest.raises(LookupError):
+    with pytest.raises(LookupError, match="only in a handler"):
         current_message()
+
+
+def test_a_thread_of_the_handlers_own_is_told_how_to_publish() -> None:
+    told: list[str] = []
+
+    def publishing() -> None:
+        try:
+            publish(message())
+        except LookupError as error:
+            told.append(str(error))
+
+    def handler(_event: events.BatchFailed) -> None:
+        thread = threading.Thread(target=publishing)
+        thread.start()
+        thread.join()
+
+    run(handler, KeptDelivery(message()))
+
+    assert "copy_context" in told[0]
 
 
 class Unspeakable(Exception):
