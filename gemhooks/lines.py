@@ -20,13 +20,13 @@ MOST_WAITING = 1000  # lines; who logs more while the reader is slow waits for i
 PATIENCE = 1.0  # seconds for a writer that a signal, or the end of the process, came upon
 
 Written = TypeVar("Written", str, bytes)
-Taken = TypeVar("Taken", str, bytes, contravariant=True)
+Written_contra = TypeVar("Written_contra", str, bytes, contravariant=True)
 Call = Callable[[], None]
 Alarm = Callable[[Call], Call]  # of what is to be done soon, makes what is called to have it done
 
 
-class File(Protocol[Taken]):
-    def write(self, data: Taken, /) -> object: ...
+class File(Protocol[Written_contra]):
+    def write(self, data: Written_contra, /) -> object: ...
     def flush(self) -> object: ...
 
 
