@@ -25,7 +25,7 @@ from gemhooks.functions.signatures import Signature
 from gemhooks.functions.texts import bounded, explain
 
 F = TypeVar("F", bound=Callable[..., Any])
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")  # FunctionDeclaration.name of Gemini's API
 LONGEST_ERROR = 200  # characters of an exception that the model sees
 PROCESS_MEMORY = 4 * 1024**3  # bytes of address space; libraries reserve more than they use
 
@@ -188,7 +188,7 @@ class Functions:
 
     def _check(self, name: str, timeout: float, effect: str) -> None:
         if not _NAME.fullmatch(name):
-            raise ValueError(f"function {name!r}: the API takes letters, digits, _; at most 64")
+            raise ValueError(f"function {name!r}: the API takes letters, digits and _.:-, at most 128")
         if name in self._by_name:
             raise ValueError(f"function {name!r} is registered already")
         if not (math.isfinite(timeout) and timeout > 0):
