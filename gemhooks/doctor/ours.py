@@ -3,14 +3,13 @@
 import uuid
 from collections.abc import Iterator, Sequence
 
-import fsspec  # type: ignore[import-untyped]  # fsspec ships no types
-
 from gemhooks import topology
 from gemhooks.doctor.findings import Finding, green, red, skipped, yellow
 from gemhooks.errors import Unavailable
 from gemhooks.ledger import inspecting as ledger
 from gemhooks.queues import inspecting as queues
 from gemhooks.queues.states import Inspection, QueueState
+from gemhooks.results.store import opened
 from gemhooks.webhooks.places import Held
 from gemhooks.webhooks.receivers import Counts, Receivers
 
@@ -107,10 +106,10 @@ def look_at_database(url: str) -> Iterator[Finding]:
 
 def look_at_results(url: str) -> Iterator[Finding]:
     """By a file that is written, read and removed."""
+    files, root = opened(url)
     try:
-        files, root = fsspec.core.url_to_fs(url)
-        path, token = f"{root.rstrip('/')}/.doctor-{uuid.uuid4().hex}", uuid.uuid4().bytes
-        files.makedirs(root, exist_ok=True)
+        path, token = f"{root}/.doctor-{uuid.uuid4().hex}", uuid.uuid4().bytes
+        files.makedirs(root or "/", exist_ok=True)
         files.pipe_file(path, token)
         same = files.cat_file(path) == token
         files.rm_file(path)

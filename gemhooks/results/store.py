@@ -42,7 +42,7 @@ class ResultsStore:
 
     @cached_property
     def _place(self) -> tuple[Any, str]:
-        return _opened(self._given)
+        return opened(self._given)
 
     @property
     def _files(self) -> Any:
@@ -154,17 +154,18 @@ def _is_a_folder(url: str) -> bool:
     return "://" not in url and "::" not in url
 
 
-def _opened(url: str) -> tuple[Any, str]:
+def opened(url: str) -> tuple[Any, str]:
+    """fsspec's file system for *url*, and the path in it; Misconfigured where there is none."""
     import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415 - 4 MiB that an idle worker spares
 
     try:
         files, root = fsspec.core.url_to_fs(url)
     except (ValueError, ImportError, OSError) as error:
-        # Not the URL itself: it may hold a password.
+        # Neither the URL nor its driver's words: they may hold a password.
         scheme = url.partition("://")[0][:40] if "://" in url else "local"
-        raise Misconfigured(
-            f"the results URL ({scheme}) cannot be used: {type(error).__name__}"
-        ) from None
+        is_missing = isinstance(error, ImportError)
+        why = str(error) if is_missing else type(error).__name__  # which package to install
+        raise Misconfigured(f"the results URL ({scheme}) cannot be used: {why}") from None
     return files, root.rstrip("/")
 
 

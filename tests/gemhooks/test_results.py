@@ -88,6 +88,13 @@ def test_another_filesystem_is_written_aside_too() -> None:
     assert store.read("interactions", "int_1", "json") == b"2"
 
 
+def test_a_driver_that_is_not_installed_is_named() -> None:
+    with pytest.raises(Misconfigured, match=r"\(abfs\) cannot be used: Install adlfs") as caught:
+        ResultsStore("abfs://someone:hunter2@store/x")
+
+    assert "hunter2" not in str(caught.value)
+
+
 @pytest.mark.parametrize("url", ["", " ", "nowhere://secret:word@x"])
 def test_a_url_that_cannot_be_is_told_at_once_and_not_shown(url: str) -> None:
     with pytest.raises(Misconfigured) as caught:
