@@ -188,9 +188,7 @@ class Functions:
 
     def _check(self, name: str, timeout: float, effect: str) -> None:
         if not _NAME.fullmatch(name):
-            raise ValueError(
-                f"function {name!r}: the API takes letters, digits and _.:-, at most 128"
-            )
+            raise ValueError(f"function {name!r}: the API takes letters, digits, _.:-, at most 128")
         if name in self._by_name:
             raise ValueError(f"function {name!r} is registered already")
         if not (math.isfinite(timeout) and timeout > 0):
