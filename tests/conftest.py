@@ -145,8 +145,14 @@ def postgres_url(postgres_server: Database) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def _fresh_logging() -> Iterator[None]:
+def _fresh_logging(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Keep one test's logging configuration and bound values from the next."""
+    configure = structlog.configure
+    monkeypatch.setattr(  # a logger that is cached would outlive the test
+        structlog,
+        "configure",
+        lambda **given: configure(**given | {"cache_logger_on_first_use": False}),
+    )
     _reset_logging()
     yield
     _reset_logging()

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 import structlog
 from pika.exceptions import AMQPConnectionError
+from structlog.testing import capture_logs
 
 from tests.services import debian, install
 from tests.services.errors import MissingServiceError, NotOursError, ServiceError
@@ -24,6 +25,7 @@ from tests.services.postgresql import Database, PostgresServer
 from tests.services.rabbitmq import Broker, RabbitNode
 from tests.services.waiting import wait_until
 
+_log = structlog.get_logger()
 NOWHERE = "postgresql://nobody@127.0.0.1:1/none"
 
 
@@ -247,7 +249,11 @@ def test_waiting_ends_at_its_deadline_and_says_for_what() -> None:
 def test_bound_log_values_and_configuration_end_with_their_test(turn: int) -> None:
     assert structlog.contextvars.get_contextvars() == {}
     assert not structlog.is_configured()
-    structlog.configure(processors=[])
+    with capture_logs() as lines:
+        _log.info("heard")
+    assert len(lines) == 1
+    structlog.configure(processors=[], cache_logger_on_first_use=True)
+    _log.bind()
     structlog.contextvars.bind_contextvars(turn=turn)
 
 
