@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -147,12 +148,14 @@ def postgres_url(postgres_server: Database) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def _fresh_logging(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Keep one test's logging configuration and bound values from the next."""
-    configure = structlog.configure
-    monkeypatch.setattr(  # a logger that is cached would outlive the test
-        structlog,
-        "configure",
-        lambda **given: configure(**given | {"cache_logger_on_first_use": False}),
-    )
+    configure: Callable[..., None] = structlog.configure
+
+    def configure_uncached(**given: Any) -> None:
+        configure(**given | {"cache_logger_on_first_use": False})
+
+    monkeypatch.setattr(
+        structlog, "configure", configure_uncached
+    )  # a cached one outlives its test
     _reset_logging()
     yield
     _reset_logging()
