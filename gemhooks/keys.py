@@ -34,6 +34,7 @@ GOOGLE_JWKS_URL = "https://generativelanguage.googleapis.com/.well-known/jwks.js
 STAT_SECONDS = 1.0
 FETCH_TIMEOUT_SECONDS = 5.0
 MAX_FETCH_SECONDS = 10.0
+EAGER_SECONDS = 5.0  # between attempts while there is no key at all: every such webhook is refused
 MAX_ATTEMPT_SECONDS = 60.0  # by then its thread has died, as in a forked process
 MAX_JWKS_BYTES = 256 * 1024
 MAX_JWKS_MEMBERS = 100
@@ -293,9 +294,9 @@ class JwksCache:
 
     A set is good for *lifetime* seconds, and a new one is asked for a little before that; while
     there is none to be had, the old one serves for up to *stale* seconds more. Attempts are at
-    least *cooldown* seconds apart, also those for a key that the set lacks. A request waits for
-    an attempt only when it needs it, and only until the attempt is *max_wait* seconds old; one
-    that does not *wait* gets WouldWait instead.
+    least *cooldown* seconds apart, also those for a key that the set lacks, and EAGER_SECONDS
+    while there is no set at all. A request waits for an attempt only when it needs it, and only
+    until the attempt is *max_wait* seconds old; one that does not *wait* gets WouldWait instead.
 
     *fetch* returns the document at a URL or raises anything.
 
@@ -387,9 +388,7 @@ class JwksCache:
         """Start an attempt, unless one is under way or was a moment ago."""
         with self._lock:
             last, now = self._attempt, self._clock()
-            if last and now - last.began_at < (
-                self._cooldown if last.done.is_set() else MAX_ATTEMPT_SECONDS
-            ):
+            if last and now - last.began_at < self._pause_after(last):
                 return
             attempt = self._attempt = _Attempt(now, threading.Event())
             work = threading.Thread(target=self._run, args=(attempt,), name="jwks", daemon=True)
@@ -397,6 +396,11 @@ class JwksCache:
                 work.start()
             except RuntimeError:  # no thread to be had: an attempt that failed
                 attempt.done.set()
+
+    def _pause_after(self, attempt: "_Attempt") -> float:
+        if not attempt.done.is_set():
+            return MAX_ATTEMPT_SECONDS
+        return self._cooldown if self._usable() else min(self._cooldown, EAGER_SECONDS)
 
     def _wait(self, *, wait: bool) -> None:
         attempt = self._attempt

@@ -382,9 +382,21 @@ class TestJwksCache:
         self, site: Website
     ) -> None:
         clock = Clock()
+        site.body = document(rsa_jwk("r1"))
+        cache = JwksCache(site.url, clock=clock)
+        send(cache, token())
+        site.status = 500
+        for pause in (HOUR, 29, 1):
+            clock.now += pause
+            send(cache, token())
+            finish(cache)
+        assert site.hits == 3
+
+    def test_a1_18_while_there_is_no_key_at_all_it_is_asked_more_often(self, site: Website) -> None:
+        clock = Clock()
         site.status = 500
         cache = JwksCache(site.url, clock=clock)
-        for pause in (0, 29, 1):
+        for pause in (0, 4, 1):
             clock.now += pause
             with pytest.raises(KeysUnavailable):
                 send(cache, token())
