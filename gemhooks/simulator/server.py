@@ -38,6 +38,9 @@ from gemhooks.simulator.webhooks import WebhookRoutes, created
 
 EMPTY = Scenario()
 STOPS_WITHIN = 0.02  # seconds
+# Python counts how deep it is in a syntax tree for all threads at once (CPython issue 106905), and
+# Werkzeug builds such trees for its routes: two at the same time could end in a SystemError.
+_CREATING = threading.Lock()
 LARGEST_REQUEST = 64 << 20  # bytes; uploads of files may be larger
 
 
@@ -77,7 +80,9 @@ class Simulator:
         self._deliveries = Deliveries(self._state, self._schedule, signer, scenario.patience)
         for webhook in scenario.webhooks:
             self._register(webhook)
-        self._server = _bind(host, port, self._create_app(scenario.delay))
+        with _CREATING:
+            app = self._create_app(scenario.delay)
+        self._server = _bind(host, port, app)
         self._state.url = self.url
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": STOPS_WITHIN}, daemon=True
