@@ -17,12 +17,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench import figures
 from bench.killing import Killed, killed
 from bench.processes import ROOT, ours, running
 from bench.stats import ratio
 from gemhooks.events import bare_id
 
-OUT = ROOT / "bench/out/batch.json"
 ALLOWED_MIB, STORE_VS_CURL, ROWS_VS_SDK, ALLOWED_TWICE = 60.0, 0.7, 3.0, 0.05
 
 
@@ -187,10 +187,8 @@ def run(wanted: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     told = run(options(sys.argv[1:]))
-    OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps(told, indent=2) + "\n")
     show(told)
-    Console().print(f"written to {OUT.relative_to(ROOT)}")
+    figures.keep("batch", told, Console())
 
 
 if __name__ == "__main__":

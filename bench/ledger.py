@@ -4,7 +4,6 @@ Both databases in turn; the rows' keys are as random as webhook-ids are.
 """
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -19,7 +18,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench.processes import ROOT
+from bench import figures
 from bench.scale import ledger_rate
 from bench.stats import Ratio, ratio
 from gemhooks.ledger import open_ledger
@@ -119,10 +118,7 @@ def write_json(costs: Costs) -> None:
         },
         "ratios": {kind: growth(by_rows).middle for kind, by_rows in costs.items()},
     }
-    out = ROOT / "bench/out/ledger.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
-    console.print(f"written to {out.relative_to(ROOT)}")
+    figures.keep("ledger", found, console)
 
 
 if __name__ == "__main__":

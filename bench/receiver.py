@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench import load, pipelined
-from bench.processes import ROOT, Program, node, ours, peer, running
+from bench import figures, load, pipelined
+from bench.processes import Program, node, ours, peer, running
 from bench.stats import Ratio, ratio
 from gemhooks import topology
 from gemhooks.simulator.key_ring import KeyRing
@@ -313,10 +313,7 @@ def write_json(runs: dict[str, list[Run]], connections: int) -> None:
         "ratios": {name: each.middle for name, each in ratios.items() if each},
         "spreads": {name: [each.least, each.greatest] for name, each in ratios.items() if each},
     }
-    out = ROOT / "bench/out/receiver.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
-    console.print(f"written to {out.relative_to(ROOT)}")
+    figures.keep("receiver", found, console)
 
 
 if __name__ == "__main__":

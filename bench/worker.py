@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from bench import filling, load, receiver
+from bench import figures, filling, load, receiver
 from bench.processes import ROOT, node, ours, peer, running
 from bench.stats import Ratio, ratio
 from gemhooks import topology
@@ -365,10 +365,7 @@ def write_json(runs: dict[str, list[Run]], delays: dict[str, list[float]], idle:
         "ratios": {name: each.middle for name, each in ratios.items() if each},
         "spreads": {name: [each.least, each.greatest] for name, each in ratios.items() if each},
     }
-    out = ROOT / "bench/out/worker.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
-    console.print(f"written to {out.relative_to(ROOT)}")
+    figures.keep("worker", found, console)
 
 
 if __name__ == "__main__":

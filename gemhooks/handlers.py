@@ -1,7 +1,7 @@
-"""A user's handler made ready to be called: checked, filtered, and awaited where it is async."""
+"""A user's handler: checked, filtered, and what it returns awaited where that is to be."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from typing import Any, get_type_hints
 
@@ -13,8 +13,7 @@ Handler = Callable[[Any], object]
 
 def prepare(handler: Handler, where: Mapping[str, Any]) -> Handler:
     """*handler* itself where there is nothing to do."""
-    plain = _awaiting(handler) if inspect.iscoroutinefunction(handler) else handler
-    return _filtering(plain, dict(where)) if where else plain
+    return _filtering(handler, dict(where)) if where else handler
 
 
 def check(handler: Handler, event: type[Event]) -> None:
@@ -46,19 +45,12 @@ def _filtering(handler: Handler, where: dict[str, Any]) -> Handler:
     return filtered
 
 
-def _awaiting(handler: Callable[[Any], Coroutine[Any, Any, object]]) -> Handler:
-    @wraps(handler)
-    def awaited(event: Event) -> object:
-        return loops.shared.begin(handler(event)).result()
-
-    return awaited
-
-
 def ended(said: object) -> object:
-    """What a handler *said*, at its end.
+    """What a handler *said*, at its end; awaited in the loop that all of them share.
 
-    An object's ``async def __call__``, a decorator or a lambda may return what is to be awaited,
-    without looking async. Raises TypeError for a generator, of which nothing has run.
+    An object's ``async def __call__``, a decorator or a lambda may return what is to be awaited
+    without looking async, so it is what was returned that counts. Raises TypeError for a
+    generator, of which nothing has run.
     """
     if said is None:
         return None

@@ -9,7 +9,7 @@ import pytest
 
 from gemhooks import CallContext, Consumers, Functions, Retry, current_message, events
 from gemhooks.functions import Call
-from gemhooks.handlers import Skipped
+from gemhooks.handlers import Skipped, ended
 from gemhooks.handling import handling
 from gemhooks.messages import Message
 from gemhooks.testing import handle, message
@@ -128,7 +128,7 @@ def test_async_handlers_share_one_loop_and_know_their_message() -> None:
     assert handler is not None
     for name in ("one", "two"):
         with handling(Message(name, "batch.failed", b""), None):
-            handler(event("batch.failed"))
+            ended(handler(event("batch.failed")))
 
     assert [name for _, name in seen] == ["one", "two"]
     assert len({loop for loop, _ in seen}) == 1
@@ -202,7 +202,7 @@ def test_what_an_async_handler_raises_reaches_the_runner() -> None:
     handler = subscription.handler_of(event("batch.failed"))
     assert handler is not None
     with pytest.raises(KeyError):
-        handler(event("batch.failed"))
+        ended(handler(event("batch.failed")))
 
 
 def test_an_async_handler_that_raises_systemexit_leaves_the_loop_to_the_others() -> None:
@@ -220,8 +220,8 @@ def test_an_async_handler_that_raises_systemexit_leaves_the_loop_to_the_others()
     assert left is not None
     assert stayed is not None
     with pytest.raises(SystemExit):
-        left(event("batch.failed"))
-    stayed(event("batch.failed"))
+        ended(left(event("batch.failed")))
+    ended(stayed(event("batch.failed")))
     assert len(seen) == 1
 
 
@@ -240,7 +240,7 @@ def test_async_handlers_and_functions_share_one_loop() -> None:
     (subscription,) = consumers
     handler = subscription.handler_of(event("batch.failed"))
     assert handler is not None
-    handler(event("batch.failed"))
+    ended(handler(event("batch.failed")))
     functions.run(Call("c", "run", {}), context=CallContext("v1_i", "c"))
 
     assert loops[0] is loops[1]
