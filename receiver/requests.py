@@ -90,8 +90,6 @@ def head_without_offer(method: bytes, url: bytes, version: str, environ: Environ
     if method == b"CONNECT":
         raise ValueError("we are no proxy")
     kept = {key: text for key, text in environ.items() if key != OFFER and _is_header(key)}
-    tokens = kept.pop("HTTP_CONNECTION", "").split(",")
-    kept["HTTP_CONNECTION"] = ",".join(each for each in tokens if each.strip().lower() != "upgrade")
     lines = (f"{_name_of(key)}: {text}" for key, text in kept.items())
     head = "\r\n".join([f" HTTP/{version}", *lines, "\r\n"])
     return b"%b %b%b" % (method, url, head.encode("latin-1"))
