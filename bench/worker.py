@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -36,6 +36,7 @@ from tests.services.waiting import wait_until
 OURS = "gemhooks"
 ON_POSTGRESQL = "gemhooks, PostgreSQL ledger"
 PEERS = ("faststream", "celery", "dramatiq", "amqplib")
+FRONTS = {OURS: receiver.OURS, "faststream": "faststream"}  # each behind a receiver of its kind
 PREFETCH = 200
 PER_SECOND = 100
 QUORUM = {"x-queue-type": "quorum"}
@@ -60,6 +61,17 @@ class Contender:
     queue: str
     ledger: str = ""
     dramatiq: bool = False
+
+
+@dataclass(frozen=True)
+class Delay:
+    """From the POST to the handler's start, in ms."""
+
+    p50: float
+    p99: float
+
+    def __str__(self) -> str:
+        return f"p50 {self.p50:.1f} ms, p99 {self.p99:.1f} ms"
 
 
 @dataclass(frozen=True)
@@ -120,7 +132,7 @@ def main() -> None:
         idle_memory(place)  # the first start may have to compile, which takes memory
         idle = idle_memory(place)  # before the rest: it would leave it messages to handle
         runs = measure(place, options)
-        delays = latencies(place, options.latency_seconds)
+        delays = latencies(place, options.latency_seconds, options.repeat)
     report(runs, delays, idle)
 
 
@@ -128,7 +140,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=10_000, help="per run")
     parser.add_argument("--repeat", type=int, default=5, help="alternations")
-    parser.add_argument("--latency-seconds", type=int, default=10)
+    parser.add_argument("--latency-seconds", type=int, default=10, help="of each alternation")
     parser.add_argument("--only", nargs="+", help="names of contenders")
     return parser.parse_args()
 
@@ -224,14 +236,17 @@ def channel(amqp_url: str) -> Iterator[BlockingChannel]:
         connection.close()
 
 
-def latencies(place: Place, seconds: int) -> dict[str, list[float]]:
-    """From the POST to the handler's start, in ms: each consumer behind its own receiver."""
+def latencies(place: Place, seconds: int, repeat: int) -> dict[str, list[Delay]]:
+    """Each consumer behind its own receiver, in turn, *seconds* each time."""
     by_name = {each.name: each for each in contenders(place)}
-    pairs = {OURS: receiver.OURS, "faststream": "faststream"}
-    return {name: delays(place, by_name[name], pairs[name], seconds) for name in pairs}
+    found: dict[str, list[Delay]] = {name: [] for name in FRONTS}
+    plan = [*FRONTS.items()] * repeat
+    for name, front in track(plan, "latencies", console=Console(stderr=True)):
+        found[name].append(delay(place, by_name[name], front, seconds))
+    return found
 
 
-def delays(place: Place, contender: Contender, front: str, seconds: int) -> list[float]:
+def delay(place: Place, contender: Contender, front: str, seconds: int) -> Delay:
     count = seconds * PER_SECOND
     with declared(place, contender), fronted(place, contender, front) as port:
         warm = 20  # until the consumer is there
@@ -242,7 +257,8 @@ def delays(place: Place, contender: Contender, front: str, seconds: int) -> list
             send(port, count)
             wait_until(out.exists, f"latencies of {contender.name}")
             seen = json.loads(out.read_text("ascii"))[warm:]
-    return [each / 1e6 for each in seen]
+    hundredths = quantiles(seen, n=100)
+    return Delay(hundredths[49] / 1e6, hundredths[98] / 1e6)
 
 
 @contextmanager
@@ -314,7 +330,7 @@ def idle_memory(place: Place) -> float:
         return program.rss()
 
 
-def report(runs: dict[str, list[Run]], delays: dict[str, list[float]], idle: float) -> None:
+def report(runs: dict[str, list[Run]], delays: dict[str, list[Delay]], idle: float) -> None:
     found = Table(title=f"events from a quorum queue, prefetch {PREFETCH}")
     for heading in ("consumer", "events/s", "CPU us", "MiB", "gemhooks is"):
         found.add_column(heading, justify="left" if heading == "consumer" else "right")
@@ -329,14 +345,19 @@ def report(runs: dict[str, list[Run]], delays: dict[str, list[float]], idle: flo
         )
     console.print(found)
     for name, seen in delays.items():
-        console.print(f"POST to handler at {PER_SECOND}/s, {name}: {spread(seen)}")
+        console.print(f"POST to handler at {PER_SECOND}/s, {name}: {typical(seen)}")
+    console.print(f"its p99, as a share of FastStream's: {longer(delays)}")
     console.print(f"the built-in workers, idle: {idle:.0f} MiB")
     write_json(runs, delays, idle)
 
 
-def spread(delays: list[float]) -> str:
-    found = quantiles(delays, n=100)
-    return f"p50 {found[49]:.1f} ms, p99 {found[98]:.1f} ms"
+def typical(seen: list[Delay]) -> Delay:
+    return Delay(median(each.p50 for each in seen), median(each.p99 for each in seen))
+
+
+def longer(delays: dict[str, list[Delay]]) -> Ratio:
+    """Our p99 by FastStream's."""
+    return ratio([each.p99 for each in delays[OURS]], [each.p99 for each in delays["faststream"]])
 
 
 def versus(runs: dict[str, list[Run]], us: str, them: str) -> Ratio | None:
@@ -345,7 +366,7 @@ def versus(runs: dict[str, list[Run]], us: str, them: str) -> Ratio | None:
     return ratio([run.rate for run in runs[us]], [run.rate for run in runs[them]])
 
 
-def write_json(runs: dict[str, list[Run]], delays: dict[str, list[float]], idle: float) -> None:
+def write_json(runs: dict[str, list[Run]], delays: dict[str, list[Delay]], idle: float) -> None:
     ratios = {name: versus(runs, OURS, name) for name in PEERS}
     ratios["postgresql-vs-faststream"] = versus(runs, ON_POSTGRESQL, "faststream")
     found = {
@@ -357,10 +378,8 @@ def write_json(runs: dict[str, list[Run]], delays: dict[str, list[float]], idle:
             }
             for name, each in runs.items()
         },
-        "latency_ms": {
-            name: {"p50": quantiles(each, n=100)[49], "p99": quantiles(each, n=100)[98]}
-            for name, each in delays.items()
-        },
+        "latency_ms": {name: asdict(typical(seen)) for name, seen in delays.items()},
+        "latency_p99_vs_faststream": longer(delays).middle,
         "idle_worker_mib": idle,
         "ratios": {name: each.middle for name, each in ratios.items() if each},
         "spreads": {name: [each.least, each.greatest] for name, each in ratios.items() if each},
