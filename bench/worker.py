@@ -26,7 +26,7 @@ from rich.table import Table
 from bench import figures, filling, load, receiver
 from bench.processes import ROOT, node, ours, peer, running
 from bench.stats import Ratio, ratio
-from gemhooks import topology
+from gemhooks import logs, topology
 from gemhooks.queues.rabbitmq import RabbitBroker
 from tests.services.ports import free_port
 from tests.services.postgresql import PostgresServer
@@ -128,6 +128,7 @@ def placed() -> Iterator[Place]:
 
 def main() -> None:
     options = _options()
+    logs.configure("console", "warning")  # ours, between the runs: the table is what counts
     with placed() as place:
         idle_memory(place)  # the first start may have to compile, which takes memory
         idle = idle_memory(place)  # before the rest: it would leave it messages to handle
