@@ -83,7 +83,7 @@ def process(
 def answers(url: str) -> int:
     """The status at *url*, or 0 while nobody listens."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - loopback
+        with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - loopback
             return int(answer.status)
     except urllib.error.HTTPError as error:
         error.close()

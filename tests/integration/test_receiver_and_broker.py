@@ -9,7 +9,7 @@ import socket
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import urllib3
 from standardwebhooks import Webhook
+from urllib3.exceptions import NewConnectionError
 
 from gemhooks import topology
 from gemhooks.queues.rabbitmq import RabbitBroker
@@ -27,7 +28,9 @@ from tests.services.rabbitmq import Broker, RabbitNode
 from tests.services.waiting import eventually
 
 SECRET = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
-PATIENCE = 8.0  # seconds; Gemini wants an answer "within seconds", and a publish may take 5
+PATIENCE = 20.0  # seconds; Gemini wants an answer "within seconds", and a publish may take 5
+CONFIRMED = "15s"  # for a publish where nothing is wrong: a busy machine is no outage
+NOT_LET_IN = 0  # in place of a status
 
 
 @dataclass
@@ -58,21 +61,31 @@ class Receiver:
         )
         return answer.status
 
+    def send_or_come_too_late(self, number: int) -> int:
+        """The status, or NOT_LET_IN where the port was closed by then; whoever is cut off fails."""
+        try:
+            return self.send(number)
+        except NewConnectionError as error:
+            if not isinstance(error.__cause__, ConnectionRefusedError):
+                raise
+            return NOT_LET_IN
+
     def health(self, what: str) -> int:
         return answers(f"http://127.0.0.1:{self.admin_port}/{what}")
 
 
 @contextmanager
-def receiver(url: str, folder: Path) -> Iterator[Receiver]:
+def receiver(url: str, folder: Path, **env: str) -> Iterator[Receiver]:
     port, admin = free_port(), free_port()
-    env = {
+    given = {
         "GEMHOOKS_BROKER_URL": url,
         "GEMINI_WEBHOOK_SECRET": SECRET,
         "GEMHOOKS_PORT": str(port),
         "GEMHOOKS_ADMIN_PORT": str(admin),
+        **env,
     }
     with (
-        process("receiver", log=folder / "receiver.log", env=env) as child,
+        process("receiver", log=folder / "receiver.log", env=given) as child,
         closing_pool() as http,
     ):
         found = Receiver(child, port, admin, http)
@@ -104,28 +117,31 @@ def test_a3_05_a_broker_that_never_answers_costs_each_delivery_a_503_and_nobody_
             assert list(pool.map(one.send, range(10))) == [503] * 10
             assert (one.health("livez"), one.health("readyz")) == (200, 503)
             one.child.terminate()
-            assert one.child.wait(20) == 0
+            assert one.child.wait(60) == 0
 
 
 def test_a2_04_a3_01_a_blocked_broker_is_503_in_time_and_heals_and_sigterm_answers_everybody(
     own_node: RabbitNode, tmp_path: Path
 ) -> None:
     own_node.start()
-    with own_node.vhost() as url, receiver(url, tmp_path) as one, ThreadPoolExecutor(8) as pool:
+    with (
+        own_node.vhost() as url,
+        receiver(url, tmp_path, GEMHOOKS_PUBLISH_TIMEOUT=CONFIRMED) as one,
+        ThreadPoolExecutor(8) as pool,
+    ):
         eventually(is_ready(one.admin_port), why="it is ready")
-        own_node.ctl("set_vm_memory_high_watermark", "0.00001")
-        try:
+        with own_node.without_memory():
             assert set(pool.map(one.send, range(20))) == {503}
             assert (one.health("livez"), one.health("readyz")) == (200, 503)
-        finally:
-            own_node.ctl("set_vm_memory_high_watermark", "0.4")
         eventually(is_ready(one.admin_port), why="it is ready again")
         assert set(pool.map(one.send, range(20, 40))) == {204}
 
-        last = [pool.submit(one.send, number) for number in range(40, 48)]
+        last = [pool.submit(one.send_or_come_too_late, number) for number in range(40, 64)]
+        wait(last, return_when=FIRST_COMPLETED)
         one.child.send_signal(signal.SIGTERM)
         told = {40 + place: future.result() for place, future in enumerate(last)}
-        assert one.child.wait(20) == 0
+        assert one.child.wait(60) == 0
+        assert set(told.values()) <= {204, 503, NOT_LET_IN}
         accepted = {f"msg_{n}" for n in range(20, 40)}
         accepted |= {f"msg_{n}" for n, status in told.items() if status == 204}
         assert accepted <= stored(url).keys()
@@ -148,8 +164,8 @@ def test_a2_03_a_lost_connection_confirms_nobody_else_s_message(
             eventually(lambda: sum(f.done() for f in sent) > len(sent) / share, why="some sent")  # noqa: B023 - asked before the next
             cut_connections(rabbitmq_node, amqp_url)
         told = [future.result() for future in sent]
-        eventually(is_ready(one.admin_port), why="it is ready again")
-        assert one.send(len(sizes)) == 204
+        # It may still look ready over a connection that is about to be lost.
+        eventually(lambda: one.send(len(sizes)) == 204, why="it publishes again")
 
     assert set(told) <= {204, 503}
     found = stored(amqp_url)
@@ -163,7 +179,6 @@ def cut_connections(node: Broker, url: str) -> None:
     path = f"/api/vhosts/{url.rpartition('/')[2]}/connections"
     eventually(
         lambda: [each for each in node.api("GET", path) if cut(node, each["name"])] != [],
-        seconds=PATIENCE,
         why="a connection is cut",
     )
 
@@ -182,13 +197,16 @@ def test_a2_17_a2_15_it_starts_before_its_broker_and_a_killed_broker_keeps_what_
     own_node.start()
     with own_node.vhost() as url:
         own_node.stop()
-        with receiver(url, tmp_path) as one, ThreadPoolExecutor(8) as pool:
+        with (
+            receiver(url, tmp_path, GEMHOOKS_PUBLISH_TIMEOUT=CONFIRMED) as one,
+            ThreadPoolExecutor(8) as pool,
+        ):
             assert (one.send(0), one.health("livez"), one.health("readyz")) == (503, 200, 503)
             own_node.start()
             eventually(is_ready(one.admin_port), why="it is ready")
             assert set(pool.map(one.send, range(50))) == {204}
             own_node.kill()
-            eventually(lambda: one.health("readyz") == 503, seconds=10, why="it says so")
+            eventually(lambda: one.health("readyz") == 503, why="it says so")
             own_node.start()
             eventually(is_ready(one.admin_port), why="it is ready again")
         assert stored(url) == Counter({f"msg_{number}": 1 for number in range(50)})
@@ -197,12 +215,12 @@ def test_a2_17_a2_15_it_starts_before_its_broker_and_a_killed_broker_keeps_what_
 def test_a3_09_an_idle_receiver_ends_at_once_and_leaves_no_connection(
     rabbitmq_node: Broker, amqp_url: str, tmp_path: Path
 ) -> None:
-    with receiver(amqp_url, tmp_path) as one:
+    with receiver(amqp_url, tmp_path, GEMHOOKS_GRACE="300s") as one:
         eventually(is_ready(one.admin_port), why="it is ready")
-        assert one.send(1) == 204
+        eventually(lambda: one.send(1) == 204, why="a webhook is accepted")
         one.child.terminate()
 
-        assert one.child.wait(10) == 0
+        assert one.child.wait(60) == 0  # of the grace it needs nothing
     vhost = amqp_url.rpartition("/")[2]
     eventually(
         lambda: rabbitmq_node.api("GET", f"/api/vhosts/{vhost}/connections") == [],

@@ -22,6 +22,7 @@ from tests.services.probe import carries_messages
 from tests.services.waiting import wait_until
 
 SUITE = "GEMHOOKS_TEST_RABBITMQ_FROM"  # a Debian suite: trixie has RabbitMQ 4.0
+WATERMARK = "0.4"  # RabbitMQ's own
 
 
 class Broker:
@@ -80,6 +81,23 @@ class Broker:
     def ctl(self, *arguments: str) -> str:
         """Refuse: it is not ours."""
         self._refuse(f"rabbitmqctl {' '.join(arguments)}")
+
+    @contextlib.contextmanager
+    def without_memory(self) -> Iterator[None]:
+        """Let the broker take no messages meanwhile, from when its alarm is raised."""
+        self.ctl("set_vm_memory_high_watermark", "0.00001")
+        try:
+            wait_until(self._is_alarmed, "the alarm of the broker's memory")
+            yield
+        finally:
+            self.ctl("set_vm_memory_high_watermark", WATERMARK)
+
+    def _is_alarmed(self) -> bool:
+        try:
+            self.api("GET", "/api/health/checks/alarms")
+        except ServiceError:
+            return True
+        return False
 
     def _credentials(self) -> tuple[str, str]:
         url = urlsplit(self.amqp_url)
