@@ -14,7 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from gemhooks.cli import app
-from tests.integration.processes import ROOT, answers, free_port, process
+from tests.integration.processes import ROOT, answers, process
+from tests.services.ports import free_port
 from tests.services.waiting import eventually
 
 PAGE = ROOT / "docs" / "webhooks.md"

@@ -15,7 +15,7 @@ from tests.chaos import books
 from tests.chaos.faults import Faults, Lane, Places
 from tests.chaos.fleet import Fleet, Role, python_path
 from tests.chaos.load import SCRIPTS, Load
-from tests.integration.processes import free_port
+from tests.services.ports import free_port
 from tests.services.postgresql import PostgresServer
 from tests.services.proxy import Proxy
 from tests.services.rabbitmq import RabbitNode

@@ -16,9 +16,10 @@ from typing import Any
 
 import yaml
 
-from tests.integration.processes import ROOT, clean_env, free_port, is_ready, process
+from tests.integration.processes import ROOT, clean_env, is_ready, process
 from tests.services.home import Home
 from tests.services.install import ensure
+from tests.services.ports import free_port
 from tests.services.rabbitmq import RabbitNode
 from tests.services.waiting import eventually
 

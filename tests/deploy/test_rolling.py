@@ -16,7 +16,8 @@ from typing import Self
 import pytest
 
 from gemhooks import signing
-from tests.integration.processes import free_port, is_ready, process
+from tests.integration.processes import is_ready, process
+from tests.services.ports import free_port
 from tests.services.waiting import eventually
 
 SECRET = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()

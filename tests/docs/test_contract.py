@@ -20,7 +20,8 @@ from gemhooks.simulator import Simulator
 from gemhooks.testing import body
 from handbook import contract
 from tests.docs.pages import DOCS
-from tests.integration.processes import free_port, is_ready, process
+from tests.integration.processes import is_ready, process
+from tests.services.ports import free_port
 from tests.services.waiting import eventually
 
 SCHEMA = Draft202012Validator(contract.schema())

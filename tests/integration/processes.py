@@ -1,7 +1,6 @@
 """Our programs as real processes, as a user starts them."""
 
 import os
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -12,13 +11,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 START_TIMEOUT = 60.0  # seconds; a busy machine with two cores
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def clean_env(**more: str) -> dict[str, str]:

@@ -15,7 +15,8 @@ from gemhooks import jobs, topology
 from gemhooks.ledger import Job, Ledgers
 from gemhooks.settings import Settings
 from gemhooks.simulator import Simulator
-from tests.integration.processes import free_port, is_ready, process
+from tests.integration.processes import is_ready, process
+from tests.services.ports import free_port
 from tests.services.waiting import eventually
 
 

@@ -16,7 +16,8 @@ import urllib3
 from standardwebhooks import Webhook
 
 from gemhooks import topology
-from tests.integration.processes import free_port, is_ready, process
+from tests.integration.processes import is_ready, process
+from tests.services.ports import free_port
 from tests.services.waiting import eventually
 
 KEY = secrets.token_bytes(32)

@@ -13,7 +13,8 @@ from gemhooks.conversations import Message as Said
 from gemhooks.messages import Message
 from gemhooks.queues.sqlite import SqliteBroker
 from gemhooks.simulator import Call, CallFunctions, Script, Simulator
-from tests.integration.processes import ROOT, free_port, is_ready, process
+from tests.integration.processes import ROOT, is_ready, process
+from tests.services.ports import free_port
 from tests.services.waiting import eventually
 
 REAL = Call(name="book_table", arguments={"restaurant": "Real", "people": 2})

@@ -13,7 +13,8 @@ import pytest
 import urllib3
 
 from gemhooks import signing
-from tests.integration.processes import free_port, is_ready, process
+from tests.integration.processes import is_ready, process
+from tests.services.ports import free_port
 from tests.services.waiting import eventually
 
 COPIES = 20

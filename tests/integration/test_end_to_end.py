@@ -19,7 +19,8 @@ import urllib3
 from standardwebhooks import Webhook
 
 from gemhooks import topology
-from tests.integration.processes import free_port, is_ready, process
+from tests.integration.processes import is_ready, process
+from tests.services.ports import free_port
 from tests.services.waiting import eventually
 
 DELIVERIES = 1000

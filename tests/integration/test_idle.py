@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.processes import free_port, is_ready, process
+from tests.integration.processes import is_ready, process
+from tests.services.ports import free_port
 from tests.services.waiting import eventually
 
 # 130 MiB were resident with all of it, 65 without.

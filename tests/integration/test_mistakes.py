@@ -11,7 +11,8 @@ import pytest
 
 from gemhooks import topology
 from gemhooks.entry import MISCONFIGURED
-from tests.integration.processes import command, free_port, script
+from tests.integration.processes import command, script
+from tests.services.ports import free_port
 
 SLIPS = "tests.integration.slips"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

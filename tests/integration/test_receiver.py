@@ -18,8 +18,9 @@ import pika
 import pytest
 
 from gemhooks import topology
-from tests.integration.processes import answers, free_port, is_ready, process
+from tests.integration.processes import answers, is_ready, process
 from tests.receiver.serving import BODY, PATH, SECRET, read_answer, request, signed, status_of
+from tests.services.ports import free_port
 from tests.services.proxy import Proxy, Way
 from tests.services.rabbitmq import RabbitNode
 from tests.services.waiting import eventually

@@ -22,8 +22,9 @@ from urllib3.exceptions import NewConnectionError
 
 from gemhooks import topology
 from gemhooks.queues.rabbitmq import RabbitBroker
-from tests.integration.processes import answers, free_port, is_ready, process
+from tests.integration.processes import answers, is_ready, process
 from tests.services.errors import ServiceError
+from tests.services.ports import free_port
 from tests.services.rabbitmq import Broker, RabbitNode
 from tests.services.waiting import eventually
 

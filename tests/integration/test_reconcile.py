@@ -9,7 +9,8 @@ import pytest
 
 from gemhooks.ledger import Ledgers, open_ledger
 from tests.gemhooks.gemini.scripted import ScriptedServer, serving
-from tests.integration.processes import free_port, is_ready, process
+from tests.integration.processes import is_ready, process
+from tests.services.ports import free_port
 from tests.services.waiting import eventually
 
 KEY = "AIza-not-a-real-key-0123456789"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import urllib3
 
-from tests.integration.processes import free_port, is_ready, process
+from tests.integration.processes import is_ready, process
+from tests.services.ports import free_port
 from tests.services.waiting import eventually
 
 

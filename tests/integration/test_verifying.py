@@ -8,7 +8,8 @@ import pytest
 
 from gemhooks.cli.waking import wake
 from gemhooks.errors import GemhooksError
-from tests.integration.processes import free_port, process
+from tests.integration.processes import process
+from tests.services.ports import free_port
 from tests.services.rabbitmq import Broker
 from tests.services.waiting import eventually
 

@@ -15,7 +15,8 @@ from gemhooks import topology
 from gemhooks.messages import Message
 from gemhooks.queues.connect import connect
 from gemhooks.queues.rabbitmq import RabbitBroker
-from tests.integration.processes import answers, free_port, is_ready, process
+from tests.integration.processes import answers, is_ready, process
+from tests.services.ports import free_port
 from tests.services.rabbitmq import RabbitNode
 from tests.services.waiting import eventually
 

@@ -16,6 +16,7 @@ import structlog
 from pika.exceptions import AMQPConnectionError
 from structlog.testing import capture_logs
 
+from tests.integration.processes import script
 from tests.services import debian, install
 from tests.services.errors import MissingServiceError, NotOursError, ServiceError
 from tests.services.home import Home, processes_of
@@ -230,7 +231,7 @@ def test_what_outlives_its_server_is_ended_with_the_folder() -> None:
     home = Home.make("stray", user="nobody")
     stray = home.launch(["sleep", "600"])
     home.remove()
-    assert stray.wait(10) == -signal.SIGKILL
+    assert stray.wait(60) == -signal.SIGKILL
     assert not home.folder.exists()
 
 
@@ -239,6 +240,16 @@ def test_a_free_port_is_free_and_never_given_twice() -> None:
     assert len(set(ports)) == 50
     with socket.create_server(("127.0.0.1", ports[0])):
         pass
+
+
+def test_a_port_is_given_to_no_other_process() -> None:
+    asked = script(
+        "from tests.services import ports, errors\n"
+        f"ports._PORTS = [{free_port()}]\n"
+        "try: print(ports.free_port())\n"
+        "except errors.ServiceError as error: print(error)"
+    )
+    assert asked.stdout == "no free port on 127.0.0.1\n"
 
 
 def test_waiting_ends_at_its_deadline_and_says_for_what() -> None:

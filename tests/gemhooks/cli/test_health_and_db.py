@@ -15,7 +15,8 @@ from gemhooks.cli import db
 from gemhooks.cli.health import answer, reachable
 from gemhooks.errors import LedgerUnavailable, Misconfigured, Unavailable
 from gemhooks.ledger import inspecting
-from tests.integration.processes import command, free_port
+from tests.integration.processes import command
+from tests.services.ports import free_port
 
 
 @pytest.fixture

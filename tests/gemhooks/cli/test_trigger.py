@@ -13,7 +13,8 @@ from gemhooks.errors import Misconfigured
 from gemhooks.queues.sqlite import SqliteBroker
 from gemhooks.simulator import Simulator
 from gemhooks.testing import VARIANTS
-from tests.integration.processes import free_port, is_ready, process
+from tests.integration.processes import is_ready, process
+from tests.services.ports import free_port
 from tests.services.waiting import eventually
 
 SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

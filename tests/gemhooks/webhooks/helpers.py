@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.integration.processes import free_port, is_ready, process
+from tests.integration.processes import is_ready, process
+from tests.services.ports import free_port
 from tests.services.waiting import eventually
 
 

@@ -25,7 +25,8 @@ from gemhooks.webhooks.reviving import MOST, STABLE, Revivals
 from gemhooks.webhooks.wishes import SUBSCRIBABLE
 from tests.gemhooks.webhooks.conftest import Run
 from tests.gemhooks.webhooks.helpers import receiver
-from tests.integration.processes import free_port, process
+from tests.integration.processes import process
+from tests.services.ports import free_port
 from tests.services.waiting import eventually
 
 URI = "https://example.com/webhooks/gemini"

@@ -12,7 +12,7 @@ from gemhooks.webhooks.places import Held, SecretPlace
 from gemhooks.webhooks.receivers import Counts, Receivers, added
 from tests.gemhooks.webhooks.conftest import Run
 from tests.gemhooks.webhooks.helpers import RunningReceiver, receiver
-from tests.integration.processes import free_port
+from tests.services.ports import free_port
 
 HOOK = Webhook(id="abc", uri="https://x.y", signing_secrets=(SigningSecret(truncated_secret="t"),))
 
