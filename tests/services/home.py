@@ -87,11 +87,16 @@ class Home:
 
     def remove(self) -> None:
         """End what still runs from this folder, then remove it."""
-        for pid in processes_of(self.folder):
+        # Again and again: what is killed may have started something since it was looked for.
+        wait_until(lambda: not self._killed(), f"end of all processes of {self.folder}")
+        shutil.rmtree(self.folder)
+
+    def _killed(self) -> list[int]:
+        found = processes_of(self.folder)
+        for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self.wait_empty()
-        shutil.rmtree(self.folder)
+        return found
 
     def wait_empty(self) -> None:
         """Wait until no process of this folder is left, helpers of a killed server included."""
