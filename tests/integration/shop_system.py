@@ -17,7 +17,7 @@ from gemhooks.settings import Settings
 from gemhooks.simulator import Simulator
 from tests.integration.processes import is_ready, process
 from tests.services.ports import free_port
-from tests.services.waiting import eventually
+from tests.services.waiting import comes_true, eventually
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,10 @@ class System:
             following = continuation.successor_id if continuation else None
         return found
 
-    def wait_until_drained(self, seconds: float = 150.0) -> None:
+    def wait_until_drained(self, seconds: float = 300.0) -> None:
         """Return once every queue is empty, dead letters included."""
-        try:
-            eventually(lambda: not self.depths(), seconds=seconds)
-        finally:
-            assert self.depths() == {}, self.folder
+        if not comes_true(lambda: not self.depths(), seconds):
+            raise AssertionError(f"{self.depths()} are left: see {self.folder}")
 
     def depths(self) -> dict[str, int]:
         """How many messages each queue that is not empty holds, by the broker's own word."""

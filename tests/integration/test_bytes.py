@@ -70,6 +70,7 @@ def receiver(amqp_url: str, tmp_path: Path) -> Iterator[str]:
         "GEMINI_WEBHOOK_SECRET": SECRET,
         "GEMHOOKS_PORT": str(port),
         "GEMHOOKS_ADMIN_PORT": str(admin),
+        "GEMHOOKS_PUBLISH_TIMEOUT": "60s",
     }
     with process("receiver", log=tmp_path / "receiver.log", env=env):
         eventually(is_ready(admin), why="the receiver is ready")

@@ -54,6 +54,7 @@ def system(amqp_url: str, tmp_path: Path) -> Iterator[System]:
         "GEMHOOKS_DATABASE_URL": f"sqlite:///{tmp_path}/ledger.db",
         "GEMINI_WEBHOOK_SECRET": secret,
         "NOTES": str(tmp_path / "notes"),
+        "GEMHOOKS_PUBLISH_TIMEOUT": "60s",
     }
     consume = ("gemhooks", "consume", "tests.integration.handlers:slow")
     programs = [(consume, 0), (("receiver",), ports[0]), (("receiver",), ports[1])]

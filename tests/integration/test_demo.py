@@ -13,7 +13,7 @@ from tests.integration.processes import ROOT, process
 
 def test_one_completes_one_has_its_functions_run_and_one_fails(tmp_path: Path) -> None:
     with process("gemhooks", "demo", log=tmp_path / "log", env={}, cwd=tmp_path) as demo:
-        code = demo.wait(120)
+        code = demo.wait(240)
     said = (tmp_path / "log").read_text()
 
     assert code == 0, said

@@ -26,7 +26,7 @@ def imported(program: tuple[str, ...], env: dict[str, str], folder: Path) -> set
     with process(*program, log=log, env={**given(port, folder), **env}, cwd=HERE) as worker:
         eventually(is_ready(port), why=f"it is ready: {log}")
         worker.terminate()
-        assert worker.wait(30) == 0
+        assert worker.wait(60) == 0
     return told_by(log)
 
 

@@ -138,13 +138,14 @@ def counted(system: System, program: str, metric: str) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_every_job_ends_exactly_once_though_a_third_of_the_events_is_lost(system: System) -> None:
     with closing(Fetched(system.amqp_url)) as fetched:
         ends = start(system)
         system.start.register.add("interaction", "v1_never_was")
         eventually(
             lambda: states(system, ends) == ends,
-            seconds=150,
+            seconds=600,
             why=f"every job ended as it should, see {system.folder}",
         )
         eventually(lambda: troubled(system) == ["v1_never_was"], why="one has vanished")
@@ -156,8 +157,9 @@ def test_every_job_ends_exactly_once_though_a_third_of_the_events_is_lost(system
             if (job.kind, job.state) == ("interaction", "completed")
         }
 
+        # A queue is empty, too, while its last message is being handled.
+        eventually(lambda: fetched.seen().keys() == completed, why="all completed are announced")
         assert set(fetched.seen().values()) == {1}
-        assert set(fetched.seen()) == completed
     assert len(system.effects) == len(set(system.effects)) == 4 * INTERACTIONS // len(SCRIPTS)
     assert any(attempt.kind == "lost" for attempt in system.simulator.attempts)
     assert counted(system, "reconciler", "gemhooks_reconciler_missed_events_total") > 0

@@ -70,7 +70,7 @@ def test_whatever_gemini_answers_it_goes_on_and_tells_no_secret(
     with process("workers", "reconcile", log=log, env=settings) as reconciler:
         eventually(lambda: reported(ledgers) == "interaction.completed", why=f"told: see {log}")
         reconciler.terminate()
-        code = reconciler.wait(30)
+        code = reconciler.wait(60)
 
     said = log.read_text()
     assert code == 0
@@ -90,12 +90,12 @@ def test_a_gemini_that_never_answers_does_not_keep_it_from_ending(
     if hangs_at == "a job":
         gemini.answer(200, b"{}")
     gemini.answer(0, b"")
-    env = {**settings, "GEMHOOKS_GRACE": "0.2s", "GEMHOOKS_GEMINI_TIMEOUT": "60s"}
+    env = {**settings, "GEMHOOKS_GRACE": "0.2s", "GEMHOOKS_GEMINI_TIMEOUT": "300s"}
     with process("workers", "reconcile", log=tmp_path / "log", env=env) as reconciler:
         eventually(is_ready(int(settings["GEMHOOKS_ADMIN_PORT"])), why="it is ready")
         # Others of the process ask, too: which answer hangs whom does not matter.
         eventually(lambda: len(gemini.seen) > (hangs_at == "a job"), why="somebody hangs")
         reconciler.terminate()
 
-        assert reconciler.wait(30) == 0
+        assert reconciler.wait(60) == 0
     assert reported(ledgers) is None

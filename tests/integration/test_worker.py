@@ -57,12 +57,12 @@ def start(tmp_path: Path, notes: Path) -> Iterator[Start]:
 
 def publish(url: str, queue: str, names: Sequence[str]) -> None:
     wanted = topology.Queue(topology.queue_name(queue), ((topology.EVENTS, "batch.failed"),))
-    with closing(connect(url, publish_timeout=5.0)) as broker:
+    with closing(connect(url, publish_timeout=60.0)) as broker:
         broker.declare([wanted])
         for name in names:
             body = {"type": "batch.failed", "version": "v1", "data": {"id": name}}
             message = Message(f"msg_{name}", "batch.failed", json.dumps(body).encode())
-            broker.send(wanted.name, message).result(15)
+            broker.send(wanted.name, message).result(60)
 
 
 def test_sigterm_ends_what_runs_and_gives_the_rest_back_at_once(
@@ -75,27 +75,28 @@ def test_sigterm_ends_what_runs_and_gives_the_rest_back_at_once(
     first.terminate()
     second = start("slow", amqp_url, GEMHOOKS_CONCURRENCY="8")
 
-    assert first.wait(15) == 0
+    assert first.wait(60) == 0
     eventually(lambda: sum(line.startswith("end") for line in lines(notes)) == 8, why="all ended")
     assert sorted(lines(notes)) == sorted(
         f"{what} {name}" for name in names for what in ("begin", "end")
     )
     second.terminate()
-    assert second.wait(15) == 0
+    assert second.wait(60) == 0
 
 
 def test_a_second_sigterm_ends_it_at_once(amqp_url: str, start: Start, notes: Path) -> None:
     publish(amqp_url, "blocked", ["b1"])
     port = free_port()
-    worker = start("blocked", amqp_url, admin=port, GEMHOOKS_GRACE="60s")
+    worker = start("blocked", amqp_url, admin=port, GEMHOOKS_GRACE="300s")
     eventually(lambda: lines(notes) == ["begin b1"], why="it runs")
     eventually(is_ready(port), why="it is ready")
     worker.terminate()
     # Two signals at the same time would be one.
-    eventually(lambda: not is_ready(port)(), why="it has seen the first signal")
+    ready = f"http://127.0.0.1:{port}/readyz"
+    eventually(lambda: answers(ready) == 503, why="it has seen the first signal")
     worker.terminate()
 
-    assert worker.wait(10) == 128 + signal.SIGTERM
+    assert worker.wait(60) == 128 + signal.SIGTERM
 
 
 def test_a_handler_that_outlives_the_grace_does_not_hold_it_up(
@@ -106,16 +107,16 @@ def test_a_handler_that_outlives_the_grace_does_not_hold_it_up(
     eventually(lambda: lines(notes) == ["begin b1"], why="it runs")
     worker.terminate()
 
-    assert worker.wait(15) == 0
+    assert worker.wait(60) == 0
 
 
 def test_an_idle_worker_ends_at_once(amqp_url: str, start: Start) -> None:
     admin = free_port()
-    worker = start("slow", amqp_url, admin=admin)
+    worker = start("slow", amqp_url, admin=admin, GEMHOOKS_GRACE="300s")
     eventually(is_ready(admin), why="it is ready")
     worker.terminate()
 
-    assert worker.wait(10) == 0
+    assert worker.wait(60) == 0  # of the grace it needs nothing
 
 
 def test_a_worker_that_still_waits_for_its_broker_ends_before_compose_kills_it(
@@ -126,7 +127,7 @@ def test_a_worker_that_still_waits_for_its_broker_ends_before_compose_kills_it(
     eventually(lambda: answers(f"http://127.0.0.1:{admin}/livez") == 200, why="it is live")
     worker.terminate()
 
-    assert worker.wait(10) == 0
+    assert worker.wait(40) == 0  # what docker-compose.yml grants
 
 
 def test_health_answers_while_every_handler_is_busy(
@@ -138,7 +139,8 @@ def test_health_answers_while_every_handler_is_busy(
     eventually(lambda: len(lines(notes)) == 2, why="both threads are busy")
 
     assert answers(f"http://127.0.0.1:{admin}/livez") == 200
-    assert answers(f"http://127.0.0.1:{admin}/readyz") == 200
+    eventually(is_ready(admin), why="it is ready, too")
+    assert len(lines(notes)) == 2
 
 
 @pytest.mark.parametrize("thread", ["gemhooks-rabbitmq", "ledger-claims"])
@@ -167,14 +169,14 @@ def test_readiness_follows_the_broker_and_liveness_does_not(
         start("slow", url, admin=admin)
         eventually(is_ready(admin), why="it is ready")
         own_node.stop()
-        eventually(lambda: not is_ready(admin)(), seconds=10, why="it says that it is not")
+        eventually(lambda: not is_ready(admin)(), why="it says that it is not")
         assert answers(f"http://127.0.0.1:{admin}/livez") == 200
         own_node.start()
         eventually(is_ready(admin), why="it is ready again")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("broker", ["rabbitmq", "sqlite"])
 def test_without_a_ledger_too_only_the_message_that_kills_its_process_is_given_up(
     request: pytest.FixtureRequest, broker: str, start: Start, notes: Path, tmp_path: Path
@@ -196,14 +198,14 @@ def test_without_a_ledger_too_only_the_message_that_kills_its_process_is_given_u
             ended = {line.removeprefix("end ") for line in lines(notes)}
             return bool(opened.browse(letters, 50)) and ended == set(neighbours)
 
-        eventually(is_over, seconds=240, why="all neighbours succeed")
+        eventually(is_over, seconds=600, why="all neighbours succeed")
         ((message, headers),) = opened.browse(letters, 50)
     assert (message.id, headers["gemhooks-dead-reason"]) == ("msg_poison", "kills_its_process")
     assert headers["gemhooks-dead-attempts"] == 3
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_message_that_kills_its_process_is_given_up_and_its_neighbours_succeed(
     amqp_url: str, start: Start, notes: Path
 ) -> None:
@@ -216,7 +218,7 @@ def test_a_message_that_kills_its_process_is_given_up_and_its_neighbours_succeed
         return {line.removeprefix("end ") for line in lines(notes)}
 
     with closing(RabbitBroker(amqp_url)) as broker:
-        deadline = time.monotonic() + 240
+        deadline = time.monotonic() + 600
         worker = start("deadly", amqp_url, GEMHOOKS_PREFETCH="200")
         while not (dead := broker.browse(letters, 50)) or not ended() >= set(neighbours):
             assert time.monotonic() < deadline, (deaths, lines(notes))

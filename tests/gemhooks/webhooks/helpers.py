@@ -27,6 +27,7 @@ def receiver(
         "GEMINI_WEBHOOK_SECRET_FILE": str(secret),
         "GEMHOOKS_PORT": str(port),
         "GEMHOOKS_ADMIN_PORT": str(admin),
+        "GEMHOOKS_PUBLISH_TIMEOUT": "60s",
     }
     with process("receiver", log=folder / "receiver.log", env=env):
         eventually(is_ready(admin), why="the receiver is ready")
