@@ -75,7 +75,7 @@ def waits_for_approval(ledgers: Ledgers, call: Call = CALL) -> str:
 
 def unknown(ledgers: Ledgers) -> str:
     once = Terms(lease=0.02, again=False, approval=False)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (claim := ledgers.calls.claim("v1_a", CALL, once)).record.state is not CallState.UNKNOWN:
         assert time.monotonic() < deadline
     return str(claim.record.id)

@@ -17,7 +17,7 @@ def begin(ledgers: Ledgers, *, lease: float = 30.0, wait: float = 30.0) -> Begun
 
 def standing(ledgers: Ledgers, wanted: SendState, *, wait: float) -> Begun:
     """How it stands once time has made *wanted* of it."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (begun := begin(ledgers, wait=wait)).continuation.state is not wanted:
         assert not begun.granted
         assert time.monotonic() < deadline

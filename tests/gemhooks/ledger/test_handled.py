@@ -1,6 +1,5 @@
 """Who may handle a message, and when again."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -11,23 +10,40 @@ from gemhooks.ledger import DatabaseLedger, Ledgers, NullLedger, open_ledger
 from gemhooks.ledger.retention import KEPT
 from gemhooks.ledger.tables import handled
 from gemhooks.messages import Claim, Claimed, Ledger
+from tests.gemhooks.ledger.conftest import LEASE
+from tests.services.waiting import eventually
 
-LEASE = 1.0
+RENEWED = 9.0  # seconds of a lease, which is renewed each third of it
 
 
 def claim(ledgers: Ledgers, key: str = "id", *, redelivered: bool = False) -> Claim:
     return ledgers.handled.claim("queue", key, redelivered=redelivered).claim
 
 
-def granted_at_last(ledgers: Ledgers, key: str = "id") -> Claimed:
-    """Claim until it is granted: leases end by the database's clock, not by ours."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        claimed = ledgers.handled.claim("queue", key, redelivered=False)
-        if claimed.claim is Claim.GRANTED:
-            return claimed
-        time.sleep(0.02)
-    raise AssertionError("the lease never ended")
+def granted_at_last(ledgers: Ledgers) -> Claimed:
+    """The claim of one whose owner renews it no more, once its lease is over."""
+    assert claim(ledgers) is Claim.BUSY
+    _pass(ledgers, LEASE)
+    claimed = ledgers.handled.claim("queue", "id", redelivered=False)
+    assert claimed.claim is Claim.GRANTED
+    return claimed
+
+
+def _wait_until_renewed(ledgers: Ledgers) -> None:
+    last = max(_leases(ledgers))
+    eventually(lambda: min(_leases(ledgers)) > last, why="all are renewed")
+
+
+def _leases(ledgers: Ledgers) -> list[float]:
+    """When each ends."""
+    ends = sa.select(handled.c.lease_until)
+    return ledgers.database.read(lambda connection: list(connection.scalars(ends)))
+
+
+def _pass(ledgers: Ledgers, seconds: float) -> None:
+    """Let time pass: leases end by the database's clock, which nobody sets."""
+    sooner = sa.update(handled).values(lease_until=handled.c.lease_until - seconds)
+    ledgers.database.write(lambda connection: connection.execute(sooner))
 
 
 def test_the_first_claim_is_granted_and_a_copy_is_busy(ledgers: Ledgers, others: Ledgers) -> None:
@@ -70,7 +86,6 @@ def test_each_queue_has_its_own_claim(ledgers: Ledgers) -> None:
 def test_the_claim_of_a_dead_owner_ends_with_its_lease(ledgers: Ledgers, others: Ledgers) -> None:
     claim(ledgers)
     ledgers.handled.close()  # renews no more, as if it had died
-    assert claim(others) is Claim.BUSY
     assert granted_at_last(others).starts == 1  # the owner died over it, and that counts
 
 
@@ -91,12 +106,12 @@ def test_what_was_done_after_the_lease_was_lost_is_done(ledgers: Ledgers, others
     assert claim(others) is Claim.DONE
 
 
-def test_a_long_handler_keeps_its_claim(ledgers: Ledgers, others: Ledgers) -> None:
-    claim(ledgers)
-    end = time.monotonic() + 3 * LEASE
-    while time.monotonic() < end:
-        assert claim(others) is Claim.BUSY
-        time.sleep(0.1)
+def test_a_long_handler_keeps_its_claim(url: str, others: Ledgers) -> None:
+    with closing(open_ledger(url, lease=RENEWED)) as ledgers:
+        claim(ledgers)
+        for _ in range(2):
+            _wait_until_renewed(ledgers)
+            assert claim(others) is Claim.BUSY
 
 
 def test_only_starts_of_redelivered_messages_are_counted(ledgers: Ledgers) -> None:
@@ -236,13 +251,12 @@ def test_the_claim_ahead_of_a_dead_owner_counts_as_one_start(
     assert granted_at_last(others).starts == 1
 
 
-def test_what_waits_for_its_handler_keeps_its_claim(ledgers: Ledgers, others: Ledgers) -> None:
+def test_what_waits_for_its_handler_keeps_its_claim(url: str, others: Ledgers) -> None:
     keys = [str(number) for number in range(50)]
-    ledgers.handled.claim_new("queue", *keys)
-    end = time.monotonic() + 3 * LEASE
-    while time.monotonic() < end:
+    with closing(open_ledger(url, lease=RENEWED)) as ledgers:
+        ledgers.handled.claim_new("queue", *keys)
+        _wait_until_renewed(ledgers)
         assert claim(others, "0") is claim(others, "49") is Claim.BUSY
-        time.sleep(0.1)
 
 
 def test_many_are_released_at_once_uncounted(ledgers: Ledgers, others: Ledgers) -> None:

@@ -61,6 +61,7 @@ def test_processes_that_start_at_once_migrate_once_and_one_gets_the_claim(url: s
 
 
 @pytest.mark.slow  # starts Python fifty times
+@pytest.mark.timeout(1800)
 def test_what_was_acknowledged_survives_sigkill_at_any_moment(sqlite_url: str) -> None:
     open_ledger(sqlite_url).close()
     seed = random.Random(6)
