@@ -18,11 +18,10 @@ from gemhooks.errors import Misconfigured
 from gemhooks.ledger import open_ledger
 from gemhooks.messages import Broker, DeadLetter, Delivery, Message, Seen
 from gemhooks.queues.connect import connect
-from tests.gemhooks.queues.helpers import eventually
+from tests.gemhooks.queues.helpers import PATIENCE, eventually
 
 QUEUE = topology.BATCHES.name
 LETTERS = topology.BATCHES.dead_letters
-PATIENCE = 15.0  # seconds; a bound for waits, not a length
 
 
 @pytest.fixture(params=["rabbitmq", "sqlite"])
@@ -39,7 +38,7 @@ def env(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def broker(env: dict[str, str]) -> Iterator[Broker]:
-    broker = connect(env["GEMHOOKS_BROKER_URL"], publish_timeout=5.0)
+    broker = connect(env["GEMHOOKS_BROKER_URL"], publish_timeout=PATIENCE)
     broker.declare([topology.BATCHES])
     yield broker
     broker.close()
@@ -142,7 +141,7 @@ SHOP = topology.Queue("gemhooks.shop", ())
 def test_where_there_may_be_letters_that_were_not_looked_for_a_person_hears_it(
     amqp_url: str, management_url: str, command: Sequence[str]
 ) -> None:
-    with closing(connect(amqp_url, publish_timeout=5.0)) as broker:
+    with closing(connect(amqp_url, publish_timeout=PATIENCE)) as broker:
         broker.declare([SHOP])
         broker.send(SHOP.dead_letters, event(1)).result(PATIENCE)
     env = {"GEMHOOKS_BROKER_URL": amqp_url, "GEMHOOKS_LEDGER": "off"}

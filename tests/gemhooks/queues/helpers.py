@@ -9,7 +9,7 @@ from gemhooks import topology
 from gemhooks.messages import Broker, Delivery, Message
 from tests.services import waiting
 
-PATIENCE = 15.0  # seconds; a bound for waits, not a length
+PATIENCE = 60.0  # seconds; a bound for waits, not a length
 SILENCE = 0.5  # seconds in which nothing may come
 
 ALL = topology.Queue("gemhooks.all", ((topology.EVENTS, "test.#"),))

@@ -1,6 +1,7 @@
 """A broker that is closed before RabbitMQ has answered."""
 
 import gc
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -19,11 +20,14 @@ def through(proxy: Proxy, url: str) -> str:
     return urlunsplit(parts._replace(netloc=place))
 
 
-def sockets() -> int:
-    """How many this process has open."""
+def sockets() -> set[str]:
+    """Those that this process has open."""
     gc.collect()
-    links = [each for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
-    return sum(str(each.readlink()).startswith("socket:") for each in links)
+    found = set[str]()
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # it was closed meanwhile
+            found.add(str(each.readlink()))
+    return {each for each in found if each.startswith("socket:")}
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -36,4 +40,4 @@ def test_no_socket_stays_open_wherever_the_broker_fell_silent(amqp_url: str, ste
         eventually(lambda: proxy.held)
         broker.close(timeout=0.1)
 
-    assert sockets() == before
+    eventually(lambda: sockets() <= before, why="none of them is left")

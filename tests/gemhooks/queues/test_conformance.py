@@ -47,7 +47,7 @@ class RabbitFactory:
         self.made: list[RabbitBroker] = []
 
     def __call__(self) -> Broker:
-        broker = RabbitBroker(self.url, declare=[ALL, SOME])
+        broker = RabbitBroker(self.url, publish_timeout=PATIENCE, declare=[ALL, SOME])
         self.made.append(broker)
         return broker
 
@@ -58,7 +58,7 @@ class SqliteFactory:
         self.made: list[SqliteBroker] = []
 
     def __call__(self) -> Broker:
-        broker = SqliteBroker(self.url, queues=[ALL, SOME])
+        broker = SqliteBroker(self.url, publish_timeout=PATIENCE, queues=[ALL, SOME])
         self.made.append(broker)
         return broker
 

@@ -18,7 +18,7 @@ SMALLEST = 4096  # bytes of a frame that AMQP guarantees
 
 @contextmanager
 def opened(url: str) -> Iterator[RabbitBroker]:
-    broker = RabbitBroker(url, declare=[ALL])
+    broker = RabbitBroker(url, publish_timeout=PATIENCE, declare=[ALL])
     broker.declare([ALL])
     yield broker
     broker.close()

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from gemhooks.queues.rabbitmq import RabbitBroker
-from tests.gemhooks.queues.helpers import ALL, consume, event, publish, take
+from tests.gemhooks.queues.helpers import ALL, PATIENCE, consume, event, publish, take
 from tests.services.proxy import Proxy
 
 
@@ -69,7 +69,7 @@ def test_what_is_published_by_way_of_tls_arrives_whole(
         place = f"{parts.username}:{parts.password}@127.0.0.1:{proxy.port}"
         trust = "ssl_options=" + quote(repr({"ca_certs": str(file)}))
         url = urlunsplit(parts._replace(scheme="amqps", netloc=place, query=trust))
-        broker = RabbitBroker(url, loop=loop, declare=[ALL])
+        broker = RabbitBroker(url, publish_timeout=PATIENCE, loop=loop, declare=[ALL])
         broker.declare([ALL])
         sent = event(body=b"x" * size)
 
