@@ -22,7 +22,7 @@ from receiver.wiring import key_ring, receiver_of
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 BODY = b'{"type": "interaction.completed", "data": {"id": "int_1"}}'
 PATH = "/webhooks/gemini"
-TIMEOUT = 30.0  # seconds; by then a test has failed
+TIMEOUT = 60.0  # seconds; by then a test has failed
 
 
 def signed(
@@ -78,6 +78,29 @@ class Site:
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the loop busy meanwhile: what is sent until then comes in together."""
+        begun, end = threading.Event(), threading.Event()
+
+        def wait() -> None:
+            begun.set()
+            end.wait(TIMEOUT)
+
+        self.loop.call_soon_threadsafe(wait)
+        assert begun.wait(TIMEOUT)
+        try:
+            yield
+        finally:
+            end.set()
+
+    def connect_with(self, sent: bytes) -> socket.socket:
+        """A client that has said that much when it is let in."""
+        with self.held():
+            client = self.connect()
+            client.sendall(sent)
+            return client
 
     def exchange(self, *parts: bytes) -> bytes:
         """Send *parts* and return all that comes until the connection is closed."""

@@ -5,11 +5,17 @@ import gzip
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import suppress
 
 import pytest
 from structlog.testing import capture_logs
 
+from gemhooks import topology
+from gemhooks.errors import PublishFailed
+from gemhooks.messages import Message
 from gemhooks.testing import MemoryPublisher
+from receiver import connections
 from receiver.connections import Limits
 from receiver.requests import Incoming
 from tests.receiver.serving import (
@@ -161,6 +167,13 @@ def test_a_body_beyond_the_limit_is_refused_before_it_ends(
     assert site.count("too_large") == 1
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine, what nobody wants has the time to come in."""
+    monkeypatch.setattr(connections, "LINGER", 60.0)
+
+
+@pytest.mark.usefixtures("patient")
 def test_who_sends_too_much_reads_the_answer_instead_of_a_reset(site: Site) -> None:
     with site.connect() as client:
         client.sendall(head(content_length=str(8 << 20), **CLOSE))
@@ -245,20 +258,21 @@ def test_a_client_that_says_nothing_is_let_go() -> None:
 @pytest.mark.parametrize("part", [b"POST / HT", request()[:60], request()[:-1]])
 def test_a_client_that_stops_half_way_is_answered_408_once(part: bytes) -> None:
     limits = Limits(head_seconds=0.2, body_seconds=0.2)
-    with served(limits=limits) as site:
-        assert status_of(site.exchange(part)) == 408
+    with served(limits=limits) as site, site.connect_with(part) as client:
+        assert status_of(read_to_end(client)) == 408
     assert (site.count("slow"), site.total()) == (1, 1)
 
 
 def test_a_client_that_drips_is_let_go_all_the_same() -> None:
-    with served(limits=Limits(head_seconds=0.3)) as site, site.connect() as client:
+    begun = b"POST / HTTP/1.1\r\nx: "
+    with served(limits=Limits(head_seconds=0.3)) as site, site.connect_with(begun) as client:
         started = time.monotonic()
-        client.sendall(b"POST / HTTP/1.1\r\nx: ")
         client.settimeout(0.02)
         found = b""
         while not found:
-            assert time.monotonic() - started < 20
-            client.sendall(b"x")
+            assert time.monotonic() - started < 60
+            with suppress(ConnectionError):  # then the answer is there
+                client.sendall(b"x")
             try:
                 found = client.recv(100)
             except TimeoutError:
@@ -276,6 +290,7 @@ def test_a_client_that_hangs_up_half_way_is_counted_once(site: Site) -> None:
     assert site.count("client_gone") == 1
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_flood_of_requests_that_wait_for_no_answer_is_cut_short(site: Site) -> None:
     answers = site.exchange(request() * 1000)
 
@@ -288,12 +303,13 @@ def test_a_client_that_never_reads_is_let_go() -> None:
     with served(limits=Limits(write_seconds=0.2)) as site, site.connect() as client:
         sent = 1
         client.sendall(ask)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while site.clients() or sent == 1:
             assert time.monotonic() < deadline
             if site.total() >= sent:
-                client.sendall(ask * 10)
                 sent += 10
+                with suppress(ConnectionError):  # it is let go in this moment
+                    client.sendall(ask * 10)
             time.sleep(0.001)
 
     assert site.total() < sent
@@ -313,9 +329,21 @@ def test_silent_clients_give_way_to_those_who_speak() -> None:
             each.close()
 
 
+class Slow(MemoryPublisher):
+    """Whose publishes end when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.futures: list[Future[None]] = []
+
+    def publish(self, message: Message, *, exchange: str = topology.EVENTS) -> Future[None]:
+        self.futures.append(Future())
+        return self.futures[-1]
+
+
 def test_where_every_place_is_busy_the_next_is_asked_to_come_again() -> None:
-    publisher = MemoryPublisher(silent=True)
-    with served(publisher, limits=Limits(connections=2), publish_timeout=1.0) as site:
+    publisher = Slow()
+    with served(publisher, limits=Limits(connections=2), publish_timeout=300.0) as site:
         busy = [site.connect() for _ in range(2)]
         for each in busy:
             each.sendall(request())
@@ -325,6 +353,8 @@ def test_where_every_place_is_busy_the_next_is_asked_to_come_again() -> None:
 
         assert status_of(answer) == 503
         assert b"Retry-After: " in answer
+        for future in publisher.futures:
+            future.set_exception(PublishFailed("nacked"))
         assert [status_of(read_answer(each)) for each in busy] == [503, 503]
         for each in busy:
             each.close()
@@ -401,7 +431,7 @@ def test_http_1_0_is_understood(site: Site) -> None:
 
 
 def test_at_the_end_a_request_on_its_way_is_answered_and_closes_its_connection() -> None:
-    with served(limits=Limits(last_call=10), grace=20) as site, site.connect() as client:
+    with served(limits=Limits(last_call=300), grace=300) as site, site.connect() as client:
         client.sendall(request())
         read_answer(client)
         site.stop()

@@ -24,7 +24,7 @@ def eventually(condition: Callable[[], object], *, seconds: float = 60, why: str
         raise AssertionError(f"not within {seconds:g} s: {why or condition}")
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 30) -> None:
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 60) -> None:
     """The same for a service: ServiceError says that `what` did not happen."""
     if not comes_true(condition, seconds):
         raise ServiceError(f"{what}: did not happen within {seconds:g} s")
