@@ -35,9 +35,9 @@ class Block:
 
 def blocks(ports: dict[str, int]) -> Iterator[Block]:
     for language, title, text in BLOCK.findall(PAGE.read_text()):
-        for documented, port in ports.items():
-            text = text.replace(documented, str(port))  # noqa: PLW2901 - step by step
-        yield Block(language, title, text)
+        # All at once: a port may have the digits of another.
+        ours = re.sub("|".join(ports), lambda documented: str(ports[documented[0]]), text)
+        yield Block(language, title, ours)
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def ledgers(tmp_path: Path) -> Iterator[Ledgers]:
 
 
 def starter(url: str, ledgers: Ledgers, *uris: str) -> Starter:
-    gemini = Gemini("any", base_url=url, timeout=5.0)
+    gemini = Gemini("any", base_url=url, timeout=60.0)
     register = Register(ledgers, EXPECTED, patience=0.0)
     return Starter(gemini.interactions, gemini.starts, register, uris)
 

@@ -218,7 +218,7 @@ def finish(cache: JwksCache) -> None:
     """Wait for the attempt under way to end."""
     for thread in threading.enumerate():
         if thread.name == "jwks":
-            thread.join(10)
+            thread.join(60)
 
 
 class TestParsing:
@@ -270,7 +270,7 @@ class TestJwksCache:
 
     def test_a1_01_ed25519_keys_are_found_in_the_set(self, site: Website) -> None:
         site.body = document(*map(ed25519_jwk, ED25519[:3]))
-        cache = JwksCache(site.url, clock=Clock())
+        cache = JwksCache(site.url, clock=Clock(), max_wait=60)
         assert send(cache, sign_v1a("msg_1", NOW, BODY, ED25519[2])).scheme is Scheme.V1A
         for key, body in ((ED25519[2], BODY + b" "), (ED25519[3], BODY)):
             with pytest.raises(InvalidSignature, match="mismatch"):
@@ -290,7 +290,7 @@ class TestJwksCache:
     def test_a_set_is_fetched_once_and_again_before_it_expires(self, site: Website) -> None:
         clock = Clock()
         site.body = document(rsa_jwk("r1"))
-        cache = JwksCache(site.url, clock=clock)
+        cache = JwksCache(site.url, clock=clock, max_wait=60)
         for _ in range(3):
             send(cache, token())
         assert site.hits == 1
@@ -302,7 +302,7 @@ class TestJwksCache:
     def test_many_requests_at_once_fetch_once(self, site: Website) -> None:
         site.body = document(rsa_jwk("r1"))
         site.open.clear()
-        cache = JwksCache(site.url, clock=Clock(), max_wait=30)
+        cache = JwksCache(site.url, clock=Clock(), max_wait=60)
         seen: list[str] = []
         threads = [
             threading.Thread(target=lambda: seen.append(send(cache, token()).id)) for _ in range(8)
@@ -323,7 +323,7 @@ class TestJwksCache:
     ) -> None:
         clock = Clock()
         good = site.body = document(rsa_jwk("r1"))
-        cache = JwksCache(site.url, clock=clock)
+        cache = JwksCache(site.url, clock=clock, max_wait=60)
         send(cache, token())
         site.status, site.body = status, body
         for _ in range(24):
@@ -340,7 +340,7 @@ class TestJwksCache:
     def test_a1_18_a_hanging_server_holds_no_request_that_has_keys(self, site: Website) -> None:
         clock = Clock()
         site.body = document(rsa_jwk("r1"))
-        cache = JwksCache(site.url, clock=clock, max_wait=30)
+        cache = JwksCache(site.url, clock=clock, max_wait=60)
         send(cache, token())
         site.open.clear()
         clock.now += HOUR
@@ -383,7 +383,7 @@ class TestJwksCache:
     ) -> None:
         clock = Clock()
         site.body = document(rsa_jwk("r1"))
-        cache = JwksCache(site.url, clock=clock)
+        cache = JwksCache(site.url, clock=clock, max_wait=60)
         send(cache, token())
         site.status = 500
         for pause in (HOUR, 29, 1):
@@ -395,7 +395,7 @@ class TestJwksCache:
     def test_a1_18_while_there_is_no_key_at_all_it_is_asked_more_often(self, site: Website) -> None:
         clock = Clock()
         site.status = 500
-        cache = JwksCache(site.url, clock=clock)
+        cache = JwksCache(site.url, clock=clock, max_wait=60)
         for pause in (0, 4, 1):
             clock.now += pause
             with pytest.raises(KeysUnavailable):
@@ -405,7 +405,7 @@ class TestJwksCache:
     def test_a1_19_odd_members_are_logged_once(self, site: Website) -> None:
         clock = Clock()
         site.body = document(*TestParsing.ODD, rsa_jwk("r1"))
-        cache = JwksCache(site.url, clock=clock)
+        cache = JwksCache(site.url, clock=clock, max_wait=60)
         with capture_logs() as logs:
             for _ in range(3):
                 assert send(cache, token()).scheme is Scheme.JWT
@@ -417,7 +417,7 @@ class TestJwksCache:
 
     def test_a1_19_without_a_kid_two_keys_are_one_too_many(self, site: Website) -> None:
         site.body = document(rsa_jwk("r1"), rsa_jwk("r2", KEYS[1]))
-        cache = JwksCache(site.url, clock=Clock())
+        cache = JwksCache(site.url, clock=Clock(), max_wait=60)
         for _ in range(3):
             with pytest.raises(InvalidSignature, match="unknown_key"):
                 send(cache, token(kid=None))
@@ -425,7 +425,7 @@ class TestJwksCache:
     def test_an_unknown_kid_asks_for_a_new_set_but_not_each_time(self, site: Website) -> None:
         clock = Clock()
         site.body = document(rsa_jwk("r1"))
-        cache = JwksCache(site.url, clock=clock)
+        cache = JwksCache(site.url, clock=clock, max_wait=60)
         send(cache, token())
         for _ in range(5):
             with pytest.raises(InvalidSignature, match="unknown_key"):
@@ -439,7 +439,7 @@ class TestJwksCache:
     def test_an_unknown_key_during_an_outage_is_no_forgery_yet(self, site: Website) -> None:
         clock = Clock()
         site.body = document(rsa_jwk("r1"), ed25519_jwk(ED25519[0]))
-        cache = JwksCache(site.url, clock=clock)
+        cache = JwksCache(site.url, clock=clock, max_wait=60)
         send(cache, token())
         site.status = 500
         clock.now += 30
@@ -450,7 +450,7 @@ class TestJwksCache:
     def test_a_new_ed25519_key_works_at_once(self, site: Website) -> None:
         clock = Clock()
         site.body = document(ed25519_jwk(ED25519[0]))
-        cache = JwksCache(site.url, clock=clock)
+        cache = JwksCache(site.url, clock=clock, max_wait=60)
         send(cache, sign_v1a("msg_1", NOW, BODY, ED25519[0]))
         site.body = document(ed25519_jwk(ED25519[0]), ed25519_jwk(ED25519[1]))
         clock.now += 30

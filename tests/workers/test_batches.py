@@ -424,7 +424,7 @@ def gemini() -> Iterator[Simulator]:
 
 @pytest.fixture
 def client(gemini: Simulator) -> Iterator[Gemini]:
-    with closing(Gemini("any", base_url=gemini.url, timeout=10.0)) as client:
+    with closing(Gemini("any", base_url=gemini.url, timeout=60.0)) as client:
         yield client
 
 

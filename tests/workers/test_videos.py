@@ -218,7 +218,7 @@ def test_the_simulators_videos_arrive_whole_under_every_variant(
     it: Bench, gemini: Simulator
 ) -> None:
     fields = Variants.model_fields["video_fields"].annotation
-    with closing(Gemini("any", base_url=gemini.url, timeout=10.0)) as client:
+    with closing(Gemini("any", base_url=gemini.url, timeout=60.0)) as client:
         it.operations, it.files = client.operations, client.files
         for _ in getattr(fields, "__args__", ()):
             url = f"{gemini.url}/v1/models/veo:predictLongRunning"
@@ -233,7 +233,7 @@ def test_the_simulators_videos_arrive_whole_under_every_variant(
 
 
 def test_nothing_is_fetched_from_where_a_payload_says(it: Bench, gemini: Simulator) -> None:
-    with closing(Gemini("any", base_url=gemini.url, timeout=10.0)) as client:
+    with closing(Gemini("any", base_url=gemini.url, timeout=60.0)) as client:
         it.files = client.files
         for place in (
             "https://evil.test/v.mp4",

@@ -60,7 +60,7 @@ def as_json(env: dict[str, str], *arguments: str) -> Any:
 
 def woken(env: dict[str, str]) -> list[str]:
     """The interactions that a worker was asked to look at."""
-    broker = connect(env["GEMHOOKS_BROKER_URL"], publish_timeout=5)
+    broker = connect(env["GEMHOOKS_BROKER_URL"], publish_timeout=60)
     try:
         found = broker.browse(topology.FUNCTIONS.name, limit=100)
         return [orjson.loads(message.body)["data"]["id"] for message, _ in found]

@@ -31,8 +31,8 @@ def test_health_is_readiness_and_liveness_on_request(admin: AdminServer) -> None
     env = {"GEMHOOKS_ADMIN_HOST": "127.0.0.1", "GEMHOOKS_ADMIN_PORT": str(admin.port)}
 
     ready, live = (
-        command("gemhooks", "health", env=env),
-        command("gemhooks", "health", "--live", env=env),
+        command("gemhooks", "health", "--timeout", "60", env=env),
+        command("gemhooks", "health", "--live", "--timeout", "60", env=env),
     )
 
     assert (ready.returncode, live.returncode) == (1, 0)

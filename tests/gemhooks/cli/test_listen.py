@@ -32,7 +32,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A broker that the receiver has been at."""
     sqlite = f"sqlite:///{tmp_path}/queue.db"
     found: str = sqlite if request.param == "sqlite" else request.getfixturevalue("amqp_url")
-    with closing(connect(found, publish_timeout=10)) as broker:
+    with closing(connect(found, publish_timeout=PATIENCE)) as broker:
         broker.declare([])
     return found
 
@@ -63,7 +63,7 @@ def listener(*options: str, **env: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def publish(url: str, *messages: Message, exchange: str = topology.EVENTS) -> None:
-    with closing(connect(url, publish_timeout=10)) as broker:
+    with closing(connect(url, publish_timeout=PATIENCE)) as broker:
         broker.declare([])  # returns once it is connected
         for each in messages:
             broker.publisher.publish(each, exchange=exchange).result(PATIENCE)
@@ -75,7 +75,7 @@ def shown(child: subprocess.Popen[str], count: int) -> list[str]:
 
 
 def depth(url: str, name: str) -> int:
-    with closing(connect(url, publish_timeout=10)) as broker:
+    with closing(connect(url, publish_timeout=PATIENCE)) as broker:
         broker.declare([])
         return len(broker.browse(name, 100))
 

@@ -37,7 +37,7 @@ class Scripted(BaseHTTPRequestHandler):
         script = self.server.script
         status, body, headers = script.pop(0) if len(script) > 1 else script[0]
         if not status:
-            self.server.released.wait(30)
+            self.server.released.wait(300)
             return
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():

@@ -13,7 +13,7 @@ KEY = "AIza-not-a-real-key-0123456789"
 
 @pytest.fixture
 def files(server: ScriptedServer) -> Iterator[Files]:
-    with closing(Rest(KEY, base_url=server.url, timeout=2.0)) as rest:
+    with closing(Rest(KEY, base_url=server.url, timeout=60.0)) as rest:
         yield Files(rest)
 
 

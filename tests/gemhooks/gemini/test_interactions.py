@@ -21,7 +21,7 @@ GOOD = b'{ "id":"int_1",  "status":"completed" }'
 
 @pytest.fixture
 def gemini(server: ScriptedServer) -> Iterator[Gemini]:
-    with closing(Gemini(KEY, base_url=server.url, timeout=5.0)) as gemini:
+    with closing(Gemini(KEY, base_url=server.url, timeout=60.0)) as gemini:
         yield gemini
 
 
@@ -205,7 +205,7 @@ def test_a_server_that_never_answers_is_given_up_in_time(server: ScriptedServer)
     ):
         gemini.interactions.get("int_1")
 
-    assert time.monotonic() - begun < 10  # the import of the client is in it
+    assert time.monotonic() - begun < 120  # the import of the client is in it
     assert len(server.seen) == 1
 
 

@@ -17,7 +17,7 @@ KEY = "AIza-not-a-real-key-0123456789"
 
 @pytest.fixture
 def api(server: ScriptedServer) -> Iterator[Rest]:
-    with closing(Rest(KEY, base_url=server.url, timeout=2.0)) as api:
+    with closing(Rest(KEY, base_url=server.url, timeout=60.0)) as api:
         yield api
 
 

@@ -37,7 +37,7 @@ def simulator() -> Iterator[Simulator]:
 @pytest.fixture
 def gemini(simulator: Simulator) -> Iterator[Gemini]:
     simulator.faults, simulator.variants = Faults(), Variants()
-    with closing(Gemini("any", base_url=simulator.url, timeout=10.0)) as gemini:
+    with closing(Gemini("any", base_url=simulator.url, timeout=60.0)) as gemini:
         yield gemini
 
 
@@ -114,7 +114,7 @@ def test_garbage_between_the_events_changes_nothing(simulator: Simulator, gemini
 def test_an_interaction_is_followed_while_it_happens(simulator: Simulator) -> None:
     with (
         Simulator(delay=0.3, scripts=SCRIPTS) as slow,
-        closing(Gemini("any", base_url=slow.url, timeout=10.0)) as gemini,
+        closing(Gemini("any", base_url=slow.url, timeout=60.0)) as gemini,
     ):
         created = gemini.interactions.create(model="m", input="say", background=True)
 

@@ -51,7 +51,7 @@ class Listener:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}/webhooks/gemini"
 
-    def wait(self, count: int, timeout: float = 10) -> list[Received]:
+    def wait(self, count: int, timeout: float = 60) -> list[Received]:
         with self._changed:
             assert self._changed.wait_for(lambda: len(self._received) >= count, timeout)
             return list(self._received)
@@ -104,7 +104,7 @@ def connect() -> Iterator[Callable[[str], genai.Client]]:
         # Without `verify`, each client would first read all of the world's certificates.
         quick: Any = {"client_args": {"verify": False}, "async_client_args": {"verify": False}}
         options = types.HttpOptions(
-            base_url=url, api_version=version, timeout=10_000, **quick, **more
+            base_url=url, api_version=version, timeout=60_000, **quick, **more
         )
         clients.append(genai.Client(api_key="any", http_options=options))
         return clients[-1]

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from gemhooks import events
 from gemhooks.simulator import BatchPlan, Simulator, Variants
 from tests.gemhooks.simulator.conftest import Listener, Received
+from tests.services.waiting import eventually
 
 MODEL = "gemini-3.8-flash"
 PLANS = (
@@ -212,6 +213,8 @@ def test_an_unknown_state_sends_no_event(
 ) -> None:
     odd = start(client, listener, "odd", requests("one"))
     inline(client, listener)
+    eventually(lambda: not any(each.is_open for each in gemini.batches), why="both ended")
+    assert gemini.wait_for(lambda attempts: len(attempts) > 0, timeout=60)
     assert {attempt.type for attempt in gemini.attempts} == {"batch.succeeded"}
     with pytest.warns(match="PARTIALLY_SUCCEEDED is not a valid JobState"):
         assert not client.batches.get(name=odd.name or "").done
@@ -241,6 +244,8 @@ def test_a_stuck_batch_stays_pending(
     stuck = start(client, listener, "stuck", requests("one"))
     silent = start(client, listener, "silent", requests("one"))
     inline(client, listener)
+    eventually(lambda: sum(each.is_open for each in gemini.batches) == 1, why="the others ended")
+    assert gemini.wait_for(lambda attempts: len(attempts) > 0, timeout=60)
     assert client.batches.get(name=stuck.name or "").state == types.JobState.JOB_STATE_PENDING
     assert client.batches.get(name=silent.name or "").state == types.JobState.JOB_STATE_SUCCEEDED
     assert len(gemini.attempts) == 1

@@ -53,7 +53,7 @@ def test_a_refused_delivery_is_tried_again_with_the_same_id(
     assert len({request.body for request in received}) == 1
     for request in received:
         Oracle(gemini.secret).verify(request.body, dict(request.headers))
-    assert gemini.wait_for(lambda attempts: len(attempts) == 3)
+    assert gemini.wait_for(lambda attempts: len(attempts) == 3, timeout=60)
     assert [attempt.status for attempt in gemini.attempts] == [503, 302, 204]
 
 
@@ -75,7 +75,7 @@ def test_attempts_end(listener: Listener) -> None:
         Simulator(retry_base=0.001, max_attempts=3) as gemini,
     ):
         Control(gemini.url, http).emit(listener)
-        assert gemini.wait_for(lambda attempts: len(attempts) == 3)
+        assert gemini.wait_for(lambda attempts: len(attempts) == 3, timeout=60)
         assert not gemini.wait_for(lambda attempts: len(attempts) > 3, timeout=0.1)
 
 
@@ -88,7 +88,7 @@ def test_an_unreachable_listener_is_an_attempt_without_status(gemini: Simulator)
     with urllib3.PoolManager() as http:
         event = {"type": "t", "data": {}, "uris": ["http://127.0.0.1:1/"]}
         Control(gemini.url, http).call("POST", "/control/events", event)
-    assert gemini.wait_for(lambda attempts: len(attempts) > 1)
+    assert gemini.wait_for(lambda attempts: len(attempts) > 1, timeout=60)
     assert gemini.attempts[0].status is None
 
 
@@ -96,7 +96,7 @@ def test_attempts_can_be_listed_over_http(
     gemini: Simulator, control: Control, listener: Listener
 ) -> None:
     (webhook_id,) = control.emit(listener)
-    assert gemini.wait_for(lambda attempts: len(attempts) == 1)
+    assert gemini.wait_for(lambda attempts: len(attempts) == 1, timeout=60)
     (listed,) = control.call("GET", "/control/deliveries")["deliveries"]
     assert (listed["id"], listed["type"], listed["status"]) == (webhook_id, "t", 204)
     assert control.call("GET", "/livez") == {"status": "ok"}

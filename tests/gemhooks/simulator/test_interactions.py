@@ -91,7 +91,7 @@ def test_registered_webhooks_get_what_they_subscribed_to(
     start(client, "Hello")
     (received,) = listener.wait(1)
     Oracle(subscribed.new_signing_secret or "").verify(received.body, dict(received.headers))
-    assert gemini.wait_for(lambda attempts: len(attempts) == 1)
+    assert gemini.wait_for(lambda attempts: len(attempts) == 1, timeout=60)
 
 
 def test_uris_of_the_request_replace_the_registered_webhooks(
@@ -99,7 +99,7 @@ def test_uris_of_the_request_replace_the_registered_webhooks(
 ) -> None:
     client.webhooks.create(uri="http://127.0.0.1:1/", subscribed_events=["interaction.completed"])
     start(client, "Hello", listener)
-    assert gemini.wait_for(lambda attempts: len(attempts) > 0)
+    assert gemini.wait_for(lambda attempts: len(attempts) > 0, timeout=60)
     assert {attempt.uri for attempt in gemini.attempts} == {listener.url}
 
 
@@ -187,7 +187,7 @@ def test_both_versions_of_the_api_share_one_state(
 def test_a_get_may_be_behind_the_event(
     client: genai.Client, gemini: Simulator, listener: Listener
 ) -> None:
-    gemini.scripts = [Script(when="", turns=(Say(text="Done.", lag=0.3),))]
+    gemini.scripts = [Script(when="", turns=(Say(text="Done.", lag=4.0),))]
     started = start(client, "Hello", listener)
     assert event_in(listener.wait(1)[0])["type"] == "interaction.completed"
     assert get(client, started).status == "in_progress"

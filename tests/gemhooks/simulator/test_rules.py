@@ -91,7 +91,7 @@ def test_a_download_breaks_off_in_the_middle_and_goes_on_from_there(
 ) -> None:
     source: Any = "files/any"
     batch = client.batches.create(model="m", src=source)
-    eventually(lambda: all(not one.is_open for one in gemini.batches), seconds=10)
+    eventually(lambda: all(not one.is_open for one in gemini.batches))
     bare = (batch.name or "").removeprefix("batches/")
     url = f"{gemini.url}/v1/files/batch-{bare}:download?alt=media&key=k"
     misbehave(gemini, when=":download", first=1, drop="middle")
@@ -161,11 +161,12 @@ def test_what_steers_the_simulator_always_behaves(gemini: Simulator) -> None:
 
 
 def test_a_resource_may_be_missing_for_some_time(gemini: Simulator, client: genai.Client) -> None:
-    gemini.faults = Faults(not_found_for=0.1)
+    gemini.faults = Faults(not_found_for=600)
     made: Any = client.interactions.create(model="m", input="Hi")
     with pytest.raises(gaos.NotFoundError):
         client.interactions.get(made.id)
-    eventually(lambda: exists(client, made.id), seconds=10)
+    gemini.faults = Faults(not_found_for=0.1)
+    eventually(lambda: exists(client, made.id))
 
 
 def exists(client: genai.Client, interaction_id: str) -> bool:

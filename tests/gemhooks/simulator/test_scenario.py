@@ -90,7 +90,7 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
 def test_faults_change_with_time(listener: Listener) -> None:
     changes: Any = [{"after": 0.0, "faults": {"duplicate_rate": 1}}]
     with Simulator(changes=changes) as gemini:
-        assert gemini.wait_for(lambda _: gemini.faults == Faults(duplicate_rate=1), 5)
+        assert gemini.wait_for(lambda _: gemini.faults == Faults(duplicate_rate=1), timeout=60)
 
 
 def test_a_seed_replaces_all_seeds() -> None:

@@ -241,7 +241,7 @@ def test_a_webhook_that_fails_too_long_is_disabled_until_it_is_enabled_again(
     hook = client.webhooks.create(uri=listener.url, subscribed_events=DONE)
     client.webhooks.ping(id=hook.id or "")
     listener.wait(2)
-    assert impatient.wait_for(lambda _: impatient.webhooks[0].state != "enabled")
+    assert impatient.wait_for(lambda _: impatient.webhooks[0].state != "enabled", timeout=60)
     assert client.webhooks.get(id=hook.id or "").state == "disabled_due_to_failed_deliveries"
     lost: Any = client.interactions.create(model="m", input="Hi", background=True)
     list(client.interactions.get(lost.id, stream=True))  # until it has ended
@@ -256,11 +256,11 @@ def test_failures_in_a_row_disable_a_webhook(connect: Any, listener: Listener) -
         hook = client.webhooks.create(uri=listener.url, subscribed_events=DONE)
         listener.statuses = [500, 500, 204, 500, 500, 500]
         client.webhooks.ping(id=hook.id or "")
-        listener.wait(3)
+        assert gemini.wait_for(lambda attempts: len(attempts) == 3, timeout=60)
         assert client.webhooks.get(id=hook.id or "").state == "enabled"
         client.webhooks.ping(id=hook.id or "")
         listener.wait(6)
-        assert gemini.wait_for(lambda _: gemini.webhooks[0].state != "enabled")
+        assert gemini.wait_for(lambda _: gemini.webhooks[0].state != "enabled", timeout=60)
 
 
 @pytest.mark.parametrize("state", ["disabled", "disabled_due_to_failed_deliveries", "enabled"])

@@ -38,6 +38,7 @@ SCRIPTS = (
         turns=(Show(status="dreaming", steps=(UNKNOWN,), events=({"event_type": "dream.seen"},)),),
     ),
     Script(when="later", turns=(Say(text="At last.", delay=0.2, status_before="queued"),)),
+    Script(when="queued", turns=(Say(text="Never.", delay=600, status_before="queued"),)),
     Script(when="never", turns=(Say(text="Never.", delay=600),)),
 )
 
@@ -152,7 +153,7 @@ def test_unknown_steps_and_events_are_told_as_they_are(client: genai.Client) -> 
 
 
 def test_an_interaction_may_wait_in_another_status(client: genai.Client) -> None:
-    assert client.interactions.get(start(client, "later")).status == "queued"
+    assert client.interactions.get(start(client, "queued")).status == "queued"
 
 
 def test_a_cut_stream_ends_without_a_word(client: genai.Client, gemini: Simulator) -> None:
@@ -216,8 +217,8 @@ def test_a_stream_of_a_deleted_interaction_ends(client: genai.Client) -> None:
 
     reader = threading.Thread(target=read)
     reader.start()
-    assert first.wait(10)
+    assert first.wait(60)
     client.interactions.delete(interaction)
-    reader.join(10)
+    reader.join(60)
     assert not reader.is_alive()
     assert seen[0].event_type == "interaction.created"

@@ -12,6 +12,7 @@ from google.genai import types
 from gemhooks import events
 from gemhooks.simulator import Simulator, Variants, VideoPlan
 from tests.gemhooks.simulator.conftest import Listener
+from tests.services.waiting import eventually
 
 PLANS = (
     VideoPlan(when="filtered", filtered=True),
@@ -99,6 +100,8 @@ def test_a_video_that_is_not_there_sends_no_event(
     name = start(gemini, http, prompt, listener)
     start(gemini, http, "a cat", listener)
     listener.wait(1)
+    if prompt != "stuck":
+        eventually(lambda: get(client, name).done, why="it ended")
     assert len(gemini.attempts) <= 1
     seen = get(client, name)
     assert bool(seen.done) is (prompt != "stuck")

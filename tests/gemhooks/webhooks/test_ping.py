@@ -39,7 +39,7 @@ def test_a_ping_that_arrives_is_proven(
     SecretPlace(place).save(hook.new_signing_secret.get_secret_value(), hook.id)
     with receiver(tmp_path, place, broker=broker) as here:
         api.update(hook.id, uri=here.uri)
-        result = run("ping", hook.id, "--wait", "--receiver", here.admin)
+        result = run("ping", hook.id, "--wait", "--timeout", "60", "--receiver", here.admin)
 
     assert result.exit_code == 0, result.output
     assert "the queue confirmed it" in result.output
@@ -51,10 +51,10 @@ def test_a_ping_that_is_refused_or_lost_is_told_apart(
     SecretPlace(tmp_path / "other").save("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "other")
     with receiver(tmp_path, tmp_path / "other") as here:
         hook = api.create(uri=f"http://127.0.0.1:{free_port()}/x", events=("batch.failed",))
-        options = ("--wait", "--timeout", "1.5", "--receiver", here.admin)
-        lost = run("ping", hook.id, *options)
+        options = ("--wait", "--receiver", here.admin)
+        lost = run("ping", hook.id, *options, "--timeout", "0.5")
         api.update(hook.id, uri=here.uri)
-        refused = run("ping", hook.id, *options)
+        refused = run("ping", hook.id, *options, "--timeout", "5")
 
     assert (refused.exit_code, lost.exit_code) == (1, 1)
     assert "does not hold the secret" in refused.output
