@@ -7,7 +7,7 @@ from typing import Any
 from gemhooks.functions import CallContext, Functions
 
 functions = Functions(process_memory=1024**3)
-TIMEOUT = 1.5  # seconds
+TIMEOUT = 5.0  # seconds; by then it has written its note
 
 
 @functions.function(isolation="process", timeout=60)

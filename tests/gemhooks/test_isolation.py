@@ -79,7 +79,7 @@ def test_a_call_waits_for_a_process_before_its_time_runs() -> None:
         waiting = pool.submit(isolated.functions.room_for(Call("c", "who")).__enter__)
         assert not waiting.done()
         rooms[0].__exit__(None, None, None)
-        waiting.result(20)
+        waiting.result(60)
     for each in rooms:
         each.__exit__(None, None, None)
 
@@ -126,7 +126,7 @@ def test_one_whose_worker_was_killed_ends_by_itself(tmp_path: Path) -> None:
 
 
 def ends(pid: int) -> bool:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         with suppress(OSError):
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

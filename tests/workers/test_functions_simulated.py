@@ -47,7 +47,7 @@ def ledgers(tmp_path: Path) -> Iterator[Ledgers]:
 
 def answered(caller: FunctionCaller, name: str) -> str:
     """Wait until it waits, answer it, and return its successor."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         try:
             assert caller.run(event(name)) == CONTINUED
@@ -61,7 +61,7 @@ def answered(caller: FunctionCaller, name: str) -> str:
 
 
 def ended(gemini: Gemini, name: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while (interaction := gemini.interactions.get(name).parsed)["status"] == "in_progress":
         assert time.monotonic() < deadline
         time.sleep(0.02)

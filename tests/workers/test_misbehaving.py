@@ -35,7 +35,7 @@ def simulator() -> Iterator[Simulator]:
 
 @pytest.fixture
 def gemini(simulator: Simulator) -> Iterator[Gemini]:
-    with closing(Gemini(KEY, base_url=simulator.url, timeout=2.0)) as gemini:
+    with closing(Gemini(KEY, base_url=simulator.url, timeout=5.0)) as gemini:
         yield gemini
 
 

@@ -13,7 +13,7 @@ from gemhooks.gemini import FetchedInteraction
 from gemhooks.messages import Claimed, Ledger
 from workers.ports import InteractionReader, InteractionStarter
 
-TIMEOUT = 1.0  # seconds; of a function
+TIMEOUT = 3.0  # seconds; of a function, which needs none
 
 
 class Step(StrEnum):
