@@ -101,7 +101,7 @@ class Stack:
     def api(self, path: str) -> Any:
         url = f"http://127.0.0.1:{self.prometheus}/api/v1/{path}"
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             with error:
@@ -160,11 +160,11 @@ def _declare_and_rotate(stack: Stack, start: Any) -> None:
     request = urllib.request.Request(  # noqa: S310 - loopback
         f"{stack.gemini}/v1/webhooks", headers=headers
     )
-    with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
         (webhook,) = json.load(answer)["webhooks"]
     name = str(webhook.get("id") or webhook["name"]).removeprefix("webhooks/")
     place = str(stack.folder / "secrets" / "webhook")
-    rotate = ("webhook", "rotate", name, "--save-to", place, "--timeout", "20")
+    rotate = ("webhook", "rotate", name, "--save-to", place, "--timeout", "60")
     done = subprocess.run(
         [sys.executable, "-m", "gemhooks", *rotate],
         env=clean_env(**stack.env("ensure")),
@@ -217,7 +217,7 @@ def _prometheus(stack: Stack) -> Iterator[None]:
 
 def _answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - loopback
+        with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - loopback
             return bool(answer.status == 200)
     except OSError:
         return False
