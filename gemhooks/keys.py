@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import structlog
@@ -40,6 +40,8 @@ MAX_JWKS_BYTES = 256 * 1024
 MAX_JWKS_MEMBERS = 100
 MIN_RSA_BITS = 2048
 ED25519_KEY_BYTES = 32
+
+Key = TypeVar("Key", Ed25519Key, RsaKey)
 
 log = structlog.get_logger(__name__)
 
@@ -192,8 +194,10 @@ class PublishedKeys:
         yield from ((Scheme.JWT.value, key.fingerprint) for _, key in self.rsa)
 
     def with_kid(self, kid: str | None) -> tuple[RsaKey, ...]:
-        """Return the RSA keys of that name, all of them for None."""
-        return tuple(key for name, key in self.rsa if kid is None or name == kid)
+        """Return the RSA keys of that name; for None the only one, where there is only one."""
+        if kid is None:
+            return tuple(key for _, key in self.rsa) if len(self.rsa) == 1 else ()
+        return tuple(key for name, key in self.rsa if name == kid)
 
 
 class NoUsableKeys(ValueError):
@@ -346,18 +350,22 @@ class JwksCache:
 
         Raises KeysUnavailable if there is no set, or, at the end, no newer one to be had.
         """
-        known = self._current(wait=wait).ed25519
+        return self._known_then_newer(lambda keys: keys.ed25519, wait=wait)
+
+    def rsa_keys(self, kid: str | None, *, wait: bool = True) -> Iterator[RsaKey]:
+        """Yield the keys for ``jwt`` named *kid* (None: see with_kid), in the same way.
+
+        A name may be given to a new key: that the known one does not fit proves nothing yet.
+        """
+        return self._known_then_newer(lambda keys: keys.with_kid(kid), wait=wait)
+
+    def _known_then_newer(
+        self, of: Callable[[PublishedKeys], Sequence[Key]], *, wait: bool
+    ) -> Iterator[Key]:
+        known = of(self._current(wait=wait))
         yield from known
         tried = {key.fingerprint for key in known}
-        yield from (key for key in self._newer(wait=wait).ed25519 if key.fingerprint not in tried)
-
-    def rsa_keys(self, kid: str | None, *, wait: bool = True) -> tuple[RsaKey, ...]:
-        """Return the keys for ``jwt`` named *kid*, all of them for None.
-
-        Raises KeysUnavailable if there is no set, or none new enough to say that *kid* is
-        unknown.
-        """
-        return self._current(wait=wait).with_kid(kid) or self._newer(wait=wait).with_kid(kid)
+        yield from (key for key in of(self._newer(wait=wait)) if key.fingerprint not in tried)
 
     def _current(self, *, wait: bool) -> PublishedKeys:
         self.refresh()
@@ -515,7 +523,7 @@ class KeyRing:
         """Return the published keys for ``v1a``; see JwksCache."""
         return self._published().ed25519_keys(wait=self._wait)
 
-    def rsa_keys(self, kid: str | None) -> tuple[RsaKey, ...]:
+    def rsa_keys(self, kid: str | None) -> Iterator[RsaKey]:
         """Return the published keys for ``jwt``; see JwksCache."""
         return self._published().rsa_keys(kid, wait=self._wait)
 

@@ -154,8 +154,8 @@ class Keys(Protocol):
         """Return the published keys for ``v1a``; it may fetch newer ones after the last."""
         ...
 
-    def rsa_keys(self, kid: str | None) -> Sequence[RsaKey]:
-        """Return the published keys for ``jwt`` with this *kid*, all of them for None."""
+    def rsa_keys(self, kid: str | None) -> Iterable[RsaKey]:
+        """Return those for ``jwt`` with this *kid*, for None the only one; as ed25519_keys()."""
         ...
 
 
@@ -497,14 +497,13 @@ def _kid(header: Mapping[str, Any]) -> str | None:
 
 def _claims(token: str, keys: Keys, rules: JwtRules) -> tuple[Mapping[str, Any], str]:
     kid = _kid(_jwt_header(token))
-    candidates = keys.rsa_keys(kid)
-    if not candidates or (kid is None and len(candidates) > 1):
-        _refuse(Reason.UNKNOWN_KEY)
-    for key in candidates:
+    reason = Reason.UNKNOWN_KEY
+    for key in keys.rsa_keys(kid):
         claims = _decode(token, key, rules)
         if claims is not None:
             return claims, key.fingerprint
-    _refuse(Reason.MISMATCH)
+        reason = Reason.MISMATCH
+    _refuse(reason)
 
 
 def _decode(token: str, key: RsaKey, rules: JwtRules) -> Mapping[str, Any] | None:

@@ -12,6 +12,7 @@ from gemhooks.ledger.failures import at_start, unavailable
 
 T = TypeVar("T")
 
+READ_ONLY = "25006"  # PostgreSQL's code for a write that was asked of a replica
 MIGRATION_LOCK = 0x67656D68  # "gemh": any number that no other program of the database uses
 
 # A server that vanished without a word must be noticed while a message still has its lease.
@@ -29,6 +30,8 @@ _BOUNDS = (
     "SET statement_timeout = '15s'",
     "SET lock_timeout = '10s'",
     "SET idle_in_transaction_session_timeout = '60s'",
+    # Our statements are made for it; stricter ones, where they are the default, fail at random.
+    "SET default_transaction_isolation = 'read committed'",
 )
 _MIGRATING = ("SET LOCAL statement_timeout = 0", "SET LOCAL lock_timeout = '60s'")
 
@@ -82,6 +85,7 @@ def _engine(url: sa.URL) -> sa.Engine:
             "PostgreSQL needs its driver: pip install 'gemhooks[postgresql]'."
         ) from None
     event.listen(engine, "connect", _bound)
+    event.listen(engine, "handle_error", _look_for_the_primary)
     return engine
 
 
@@ -91,6 +95,12 @@ def _connect_args(url: sa.URL) -> dict[str, Any]:
     own = {name: value for name, value in _LIVELINESS.items() if name not in url.query}
     asked = url.query.get("prepare_threshold", "")
     return own | {"prepare_threshold": int(str(asked)) if str(asked).isdecimal() else None}
+
+
+def _look_for_the_primary(failure: sa.engine.ExceptionContext) -> None:
+    """After a failover our connections may live on, to what is a replica now: connect anew."""
+    if getattr(failure.original_exception, "sqlstate", "") == READ_ONLY:
+        failure.is_disconnect = True
 
 
 def _bound(connection: Any, _record: Any) -> None:

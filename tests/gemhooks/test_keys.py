@@ -436,6 +436,22 @@ class TestJwksCache:
         assert send(cache, token(KEYS[1], "r2")).scheme is Scheme.JWT
         assert site.hits == 2
 
+    @pytest.mark.parametrize("kid", ["r1", None])
+    def test_a_new_key_under_a_known_name_works_at_once(
+        self, site: Website, kid: str | None
+    ) -> None:
+        clock = Clock()
+        site.body = document(rsa_jwk("r1"))
+        cache = JwksCache(site.url, clock=clock)
+        send(cache, token(kid=kid))
+        site.body = document(rsa_jwk("r1", KEYS[1]))
+        clock.now += 30
+        assert send(cache, token(KEYS[1], kid)).scheme is Scheme.JWT
+        for _ in range(3):
+            with pytest.raises(InvalidSignature, match="mismatch"):
+                send(cache, token(KEYS[0], kid))
+        assert site.hits == 2
+
     def test_an_unknown_key_during_an_outage_is_no_forgery_yet(self, site: Website) -> None:
         clock = Clock()
         site.body = document(rsa_jwk("r1"), ed25519_jwk(ED25519[0]))
@@ -443,7 +459,8 @@ class TestJwksCache:
         send(cache, token())
         site.status = 500
         clock.now += 30
-        for signature in (token(KEYS[1], "r2"), sign_v1a("msg_1", NOW, BODY, ED25519[1])):
+        forged = token(KEYS[1], "r1")
+        for signature in (token(KEYS[1], "r2"), forged, sign_v1a("msg_1", NOW, BODY, ED25519[1])):
             with pytest.raises(KeysUnavailable, match="jwks_unavailable"):
                 send(cache, signature)
 

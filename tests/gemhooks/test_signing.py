@@ -22,6 +22,7 @@ from jwt.algorithms import RSAAlgorithm
 from standardwebhooks import Webhook as Standard
 
 from gemhooks.errors import InvalidSignature, KeysUnavailable, Misconfigured
+from gemhooks.keys import PublishedKeys
 from gemhooks.signing import (
     Ed25519Key,
     JwtRules,
@@ -61,10 +62,10 @@ class FixedKeys:
         """Return the first three keys: the fourth is not published."""
         return [Ed25519Key(key.public_key(), f"ed{n}") for n, key in enumerate(ED25519[:3])]
 
-    def rsa_keys(self, kid: str | None) -> list[RsaKey]:
+    def rsa_keys(self, kid: str | None) -> Sequence[RsaKey]:
         """Return r1 under its name."""
         keys = {"r1": RsaKey(RSA.public_key(), "r1")} if self.rsa is None else self.rsa
-        return [key for name, key in keys.items() if kid in (None, name)]
+        return PublishedKeys((), tuple(keys.items()), ()).with_kid(kid)
 
 
 def check(

@@ -3,6 +3,7 @@
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
@@ -136,6 +137,40 @@ def test_it_heals_after_the_server_crashed(postgres_server: Database, postgres_u
     postgres_server.start()
     assert ledgers.handled.claim("queue", "id", redelivered=False).claim is Claim.DONE
     ledgers.close()
+
+
+def test_after_a_failover_it_looks_for_the_primary_again(
+    postgres_server: Database, postgres_url: str
+) -> None:
+    """Some keep connections to what was the primary: they answer, and take no write any more."""
+    name = postgres_url.rpartition("/")[2]
+    with closing(open_ledger(postgres_url)) as ledgers:
+        _set(postgres_server, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        ledgers.database.close()  # the next connection is to a replica
+        with pytest.raises(LedgerUnavailable, match="read-only"):
+            ledgers.handled.done("queue", "id")
+        ledgers.handled.is_done("queue", "id")  # the next one has been made
+        _set(postgres_server, f"ALTER DATABASE {name} RESET default_transaction_read_only")
+        with pytest.raises(LedgerUnavailable, match="read-only"):
+            ledgers.handled.done("queue", "id")
+        ledgers.handled.done("queue", "id")
+
+
+def test_a_stricter_default_of_isolation_is_not_ours(
+    postgres_server: Database, postgres_url: str
+) -> None:
+    name = postgres_url.rpartition("/")[2]
+    _set(
+        postgres_server, f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'"
+    )
+    show = sa.text("SHOW transaction_isolation")
+    with closing(connect(postgres_url)) as database:
+        assert database.read(lambda connection: connection.scalar(show)) == "read committed"
+
+
+def _set(server: Database, statement: str) -> None:
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(statement.encode())
 
 
 @pytest.mark.parametrize(
