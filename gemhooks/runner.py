@@ -230,18 +230,25 @@ class Runner:
         """Call the handler and say what becomes of the message. Touches no broker."""
         try:
             return self.call(message)
-        except (Undecodable, Reject) as error:
-            why = "rejected" if isinstance(error, Reject) else "undecodable"
-            return dead(why, _said(error), error)
-        except Retry as error:
-            return self.again(message, error)
-        except Unavailable as error:
-            return self.hindered(message, error)
         except KeyboardInterrupt:  # of a person who tries a handler in a main thread
             raise
         except BaseException as error:  # SystemExit too: who would settle the message then?
-            log.exception("handler_failed")
-            return self.again(message, error)
+            return self.answer_to(error, message)
+
+    def answer_to(self, error: BaseException, message: Message) -> Outcome:
+        try:
+            match error:
+                case Undecodable() | Reject():
+                    why = "rejected" if isinstance(error, Reject) else "undecodable"
+                    return dead(why, _said(error), error)
+                case Retry():
+                    return self.again(message, error)
+                case Unavailable():
+                    return self.hindered(message, error)
+        except Exception as broken:  # a user's subclass, say, without what is to be read in it
+            error = broken
+        log.error("handler_failed", exc_info=error)
+        return self.again(message, error)
 
     def hindered(self, message: Message, error: Unavailable) -> Outcome:
         """Uncounted, except where the broker will never take what the handler publishes."""
@@ -281,7 +288,10 @@ class Runner:
         scheduled = self.schedule[message.attempt - 1]
         if not isinstance(error, Retry):
             return scheduled
-        return max(scheduled if error.after is None else error.after, error.at_least)
+        wait = max(scheduled if error.after is None else error.after, error.at_least)
+        if not wait >= 0:  # NaN too; Retry() refuses it, but its fields may be set
+            raise ValueError(f"a message can't wait for {wait} seconds")
+        return wait
 
     def allowed(self, error: BaseException) -> int:
         """How many attempts there are in all."""

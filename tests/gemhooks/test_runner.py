@@ -424,6 +424,15 @@ class Unspeakable(Exception):
         raise ValueError("no text")
 
 
+class Bare(Retry):
+    """A user's own, which forgot to call the constructor of its base, or sets fields itself."""
+
+    def __init__(self, *reason: str, **fields: object) -> None:
+        if reason:
+            super().__init__(*reason)
+        vars(self).update(fields)
+
+
 def mistaken(make: Callable[[], BaseException]) -> Callable[[events.BatchFailed], object]:
     def handler(event: events.BatchFailed) -> None:
         raise make()
@@ -442,8 +451,17 @@ def mistaken(make: Callable[[], BaseException]) -> Callable[[events.BatchFailed]
         lambda: Retry("x", after=math.nan),
         lambda: Retry("x", after=-1),
         lambda: Retry("x", at_least=-1),
+        lambda: Retry("x", most="5"),  # type: ignore[arg-type]  # a slip of a user's
+        lambda: Retry("x", after=10**400),
+        Bare,
+        lambda: Bare("x", after=math.nan),
+        lambda: Bare("x", after="5m"),
+        lambda: Bare("x", reason=None),
     ],
-    ids=["exit", "no text", "error as reason", "text", "timedelta", "nan", "negative", "least"],
+    ids=[
+        *("exit", "no text", "error as reason", "text", "timedelta", "nan", "negative", "least"),
+        *("most", "endless", "bare", "nan set", "text set", "no reason"),
+    ],
 )
 @pytest.mark.parametrize("attempt", [1, 3])
 def test_whatever_a_handler_raises_the_message_is_settled_and_its_claim_released(
