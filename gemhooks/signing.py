@@ -548,11 +548,15 @@ def _check_audience(claims: Mapping[str, Any], rules: JwtRules) -> None:
 
 
 def _check_times(claims: Mapping[str, Any], request: _Request) -> None:
-    """Check exp, nbf and iat where present; without an exp, a token ages as a webhook does."""
+    """Check exp, nbf and iat where present; without an exp, a token ages as a webhook does.
+
+    One with neither would be good for ever, since its timestamp's header is not signed.
+    """
     expires, starts, issued = (_seconds(claims, name) for name in ("exp", "nbf", "iat"))
-    if expires is None and issued is not None:
-        expires = issued
-    if expires is not None and expires < request.now - request.tolerance:
+    expires = issued if expires is None else expires
+    if expires is None:
+        _refuse(Reason.BAD_TOKEN)
+    if expires < request.now - request.tolerance:
         _refuse(Reason.TOO_OLD)
     if max(starts or 0, issued or 0) > request.now + request.tolerance:
         _refuse(Reason.TOO_NEW)
