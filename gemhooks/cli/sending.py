@@ -3,10 +3,12 @@
 import time
 import urllib.error
 import urllib.request
+from urllib.parse import urlsplit
 
 import typer
 
 from gemhooks import signing
+from gemhooks.asking import NO_ANSWER
 from gemhooks.errors import Misconfigured, Unavailable
 from gemhooks.settings import Settings
 
@@ -39,7 +41,12 @@ def headers(webhook_id: str, body: bytes, key: bytes) -> dict[str, str]:
 
 def check(url: str) -> str:
     """*url* itself; Misconfigured for what nothing can be posted to."""
-    if not url.startswith(("http://", "https://")):
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # half an IPv6 address, a port that is no number
+        is_one = False
+    if not is_one:
         raise Misconfigured(f"{url} is not an http or https URL.")
     return url
 
@@ -60,5 +67,5 @@ def ask(
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read()
-    except OSError as error:
+    except NO_ANSWER as error:
         raise Unavailable(f"nothing answers at {url}: {error}.") from None

@@ -91,9 +91,11 @@ def send_through(simulator: str, url: str, body: bytes, scheme: Scheme) -> Sent:
     status, answer = sending.ask(
         f"{simulator}/control/events", orjson.dumps(wanted), {"content-type": "application/json"}
     )
-    if status != 200:  # noqa: PLR2004 - HTTP's OK
-        raise Misconfigured(f"{simulator} is no simulator of this release: it answers {status}.")
-    (webhook_id,) = orjson.loads(answer)["ids"]
+    try:
+        (webhook_id,) = orjson.loads(answer)["ids"]
+    except (ValueError, LookupError, TypeError):
+        said = f"{simulator} is no simulator of this release: it answers {status}."
+        raise Misconfigured(said) from None
     return Sent(webhook_id, _status_of(simulator, webhook_id))
 
 

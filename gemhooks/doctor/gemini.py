@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
+from gemhooks.asking import NO_ANSWER
 from gemhooks.doctor.findings import Finding, green, red, skipped, yellow
 from gemhooks.errors import Unavailable
 from gemhooks.gemini.webhooks import ENABLED, FAILED, Webhook, Webhooks
@@ -50,7 +51,7 @@ def _date_of(request: urllib.request.Request) -> str:
     except urllib.error.HTTPError as error:  # any answer has a date
         error.close()
         return str(error.headers.get("Date", ""))
-    except OSError as error:
+    except NO_ANSWER as error:
         raise Unavailable(f"the API does not answer: {getattr(error, 'reason', error)}") from None
 
 

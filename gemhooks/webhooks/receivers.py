@@ -4,7 +4,6 @@ Gemini answers a ping with ``{}`` even where nothing arrives, so a delivery is p
 by the counters of the receiver, which counts an event as published once the queue confirmed it.
 """
 
-import http.client
 import urllib.error
 import urllib.request
 from collections import defaultdict
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from gemhooks.asking import NO_ANSWER
 from gemhooks.errors import Misconfigured, Unavailable
 from gemhooks.metrics import OTHER
 from gemhooks.settings import Settings
@@ -118,7 +118,7 @@ def _get(url: str) -> str:
     except urllib.error.HTTPError as error:
         error.close()
         raise Unavailable(f"the receiver answers {error.code} at {url}") from None
-    except (OSError, http.client.HTTPException) as error:
+    except NO_ANSWER as error:
         reason = getattr(error, "reason", None) or error
         raise Unavailable(f"no receiver answers at {url}: {reason}") from None
 

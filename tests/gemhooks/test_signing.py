@@ -570,7 +570,9 @@ names = st.sampled_from(["me", "you", "them", ""])
 said = (
     st.none() | st.booleans() | st.integers(0, 3) | names | st.lists(names | st.none(), max_size=3)
 )
-who = st.fixed_dictionaries({"iat": st.integers(NOW - 60, NOW)}, optional=dict.fromkeys(("aud", "iss", "sub", "jti"), said))
+who = st.fixed_dictionaries(
+    {"iat": st.integers(NOW - 60, NOW)}, optional=dict.fromkeys(("aud", "iss", "sub", "jti"), said)
+)
 
 
 @given(who, st.sampled_from([None, "them", ""]))

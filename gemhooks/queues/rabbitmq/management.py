@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 import pika
 
 from gemhooks import topology
+from gemhooks.asking import NO_ANSWER
 from gemhooks.errors import Misconfigured, Unavailable
 
 TIMEOUT = 5.0  # seconds
@@ -46,7 +47,7 @@ def _arguments(url: str, parameters: pika.URLParameters, kind: str) -> dict[str,
     except urllib.error.HTTPError as error:
         error.close()
         raise Misconfigured(f"{VARIABLE}: the management API answers {error.code}.") from None
-    except (OSError, ValueError) as error:
+    except NO_ANSWER as error:
         raise Unavailable(f"the management API does not answer ({type(error).__name__}).") from None
 
 

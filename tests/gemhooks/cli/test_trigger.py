@@ -1,7 +1,10 @@
 """What is sent by hand is what Gemini would send: signed, in any type, variant and scheme."""
 
 import re
+import socketserver
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -149,3 +152,52 @@ def test_without_a_key_nothing_is_sent(receiver: str, secret: str) -> None:
 )
 def test_what_is_wrong_is_told(options: tuple[str, ...], said: str) -> None:
     assert said in str(trigger("batch.failed", *options).exception)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "http://host:x/", "http://host:0/", "http:///path", "ftp://host/"]
+)
+def test_what_is_no_url_is_told(url: str) -> None:
+    assert "is not an http or https URL" in str(trigger("batch.failed", "--to", url).exception)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"AMQP\x00\x00\x09\x01",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ncut",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+    ids=["amqp", "ssh", "cut", "chunks"],
+)
+@pytest.mark.parametrize("option", ["--to", "--simulator"])
+def test_an_answer_that_is_none_is_one_sentence(option: str, answer: bytes) -> None:
+    with says(answer) as url:
+        done = trigger(
+            "batch.failed", *(("--scheme", "jwt") if option != "--to" else ()), option, url
+        )
+    assert "nothing answers at" in str(done.exception)
+
+
+@pytest.mark.parametrize("page", [b"<html>", b"{}", b"[]", b'{"ids": []}'])
+def test_what_is_no_simulator_is_told(page: bytes) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(page), page)
+    with says(answer) as url:
+        done = trigger("batch.failed", "--scheme", "jwt", "--simulator", url)
+    assert "is no simulator" in str(done.exception)
+
+
+@contextmanager
+def says(answer: bytes) -> Iterator[str]:
+    """A server that says *answer* to whoever sends it something."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            self.request.sendall(answer)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
