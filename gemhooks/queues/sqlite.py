@@ -356,10 +356,13 @@ class SqliteDelivery:
 
 
 def path_of(url: str) -> Path:
-    """``sqlite:///relative.db`` or ``sqlite:////absolute.db``, as SQLAlchemy writes it."""
+    """``sqlite:///relative.db`` or ``sqlite:////absolute.db``, as SQLAlchemy writes it.
+
+    Absolute from here on: a handler may change the folder that it is relative to.
+    """
     if not url.startswith(PREFIX) or len(url) == len(PREFIX):
         raise Misconfigured("A queue in a file is written sqlite:///path/to/file.db.")
-    return Path(url.removeprefix(PREFIX))
+    return Path(url.removeprefix(PREFIX)).absolute()
 
 
 def _affordable(db: rows.Connection, limit: int) -> int:

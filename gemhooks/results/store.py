@@ -35,8 +35,9 @@ class ResultsStore:
 
     def __init__(self, url: str, *, spool: str | Path = "gemhooks-data/spool") -> None:
         """*spool* is a local folder, for what is too large to be sent to *url* in one piece."""
-        self._given = url
-        self._spool = Path(spool)
+        # Absolute from here on: a function may change the folder that they are relative to.
+        self._given = str(Path(url).expanduser().absolute()) if _is_a_folder(url) else url
+        self._spool = Path(spool).absolute()
         if not _is_a_folder(url):  # where a driver may be missing, it is said at once
             _ = self._place
 

@@ -17,6 +17,20 @@ def test_what_was_written_is_read_and_lies_where_the_url_says(tmp_path: Path) ->
     assert store.read("interactions", "int_1", "json") == b"{}"
 
 
+def test_a_function_that_changes_the_folder_changes_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    store = ResultsStore("results", spool="spool")
+    monkeypatch.chdir(elsewhere)
+
+    url = store.write("interactions", "int_1", "json", b"{}")
+
+    assert url == f"file://{tmp_path}/results/interactions/int_1.json"
+    assert not list(elsewhere.iterdir())
+
+
 def test_nothing_is_read_where_nothing_was_written(tmp_path: Path) -> None:
     assert ResultsStore(str(tmp_path)).read("interactions", "int_1", "json") is None
 

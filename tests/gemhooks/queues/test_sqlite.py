@@ -158,6 +158,20 @@ def test_messages_come_in_the_order_they_were_published(broker: SqliteBroker) ->
     assert [take(received).message.id for _ in range(50)] == [f"msg_{n}" for n in range(50)]
 
 
+def test_a_handler_that_changes_the_folder_changes_no_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with closing(SqliteBroker("sqlite:///queue.db", publish_timeout=PATIENCE)) as broker:
+        received = consume(broker)
+        monkeypatch.chdir(elsewhere)
+        publish(broker, event())
+        take(received).ack()
+
+    assert not list(elsewhere.iterdir())
+
+
 def test_no_more_than_prefetch_are_unsettled(broker: SqliteBroker) -> None:
     publish(broker, *(event(number) for number in range(3)))
     received = consume(broker, prefetch=2)
