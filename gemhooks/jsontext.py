@@ -22,7 +22,14 @@ def loads(text: bytes | str) -> Any:
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     raw = raw.removeprefix(codecs.BOM_UTF8)
     parsed = orjson.loads(raw)
-    return json.loads(raw) if _LONG in raw.translate(_ALL_ZERO) else parsed
+    return _exactly(raw) if _LONG in raw.translate(_ALL_ZERO) else parsed
+
+
+def _exactly(raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except RecursionError:  # a few levels earlier than orjson
+        raise Malformed("nested too deeply", "", 0) from None
 
 
 def dumps(value: Any) -> bytes:
@@ -30,4 +37,11 @@ def dumps(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except TypeError:  # an integer beyond 64 bits, most likely
+        return _at_length(value)
+
+
+def _at_length(value: Any) -> bytes:
+    try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except RecursionError:
+        raise ValueError("nested too deeply") from None

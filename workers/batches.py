@@ -194,7 +194,10 @@ def _can_travel(line: bytes) -> bool:
     if len(line) > LARGEST_ROW:
         return False
     is_flat = line.count(b"{") + line.count(b"[") < events.DEEPEST // 2
-    return is_flat or not events.is_too_deep({"data": {"row": jsontext.loads(line)}})
+    try:
+        return is_flat or not events.is_too_deep({"data": {"row": jsontext.loads(line)}})
+    except jsontext.Malformed:  # deeper than we can read ourselves
+        return False
 
 
 class Counting:

@@ -59,12 +59,11 @@ def read_row(line: bytes) -> Row:
             return row_of(vector)
     try:
         given = orjson.loads(line)
-    except orjson.JSONDecodeError:
+        if isinstance(given, dict) and isinstance(_raw_key(given), float):
+            given = jsontext.loads(line)  # a large integer, most likely: it was rounded
+    except jsontext.Malformed:
         return MALFORMED
-    if not isinstance(given, dict):
-        return MALFORMED
-    is_rounded = isinstance(_raw_key(given), float)  # a large integer, most likely
-    return row_of(jsontext.loads(line) if is_rounded else given)
+    return row_of(given) if isinstance(given, dict) else MALFORMED
 
 
 def row_of(given: Json) -> Row:

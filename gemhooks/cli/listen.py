@@ -148,6 +148,13 @@ def json_line(message: Message, status: int | None) -> str:
         "source": message.source.value,
         "attempt": message.attempt,
         "forwarded": status,
-        "body": body_of(message) or message.body.decode("utf-8", "replace"),
+        "body": body_of(message) or as_text(message),
     }
-    return jsontext.dumps(known).decode()
+    try:
+        return jsontext.dumps(known).decode()
+    except ValueError:  # deeper than it can be written
+        return jsontext.dumps(known | {"body": as_text(message)}).decode()
+
+
+def as_text(message: Message) -> str:
+    return message.body.decode("utf-8", "replace")

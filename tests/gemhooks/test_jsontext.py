@@ -2,6 +2,8 @@
 
 import codecs
 import json
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import example, given
@@ -44,6 +46,30 @@ def test_what_no_program_after_us_could_hold_is_malformed(text: bytes | str) -> 
         jsontext.loads(text)
 
 
+def test_what_the_standard_library_cannot_nest_is_malformed(low_limit: None) -> None:
+    deep = b"[" * 900 + b"1" * 20 + b"]" * 900
+    with pytest.raises(jsontext.Malformed):
+        jsontext.loads(deep)
+
+
+@pytest.fixture
+def low_limit() -> Iterator[None]:
+    """Of Python's stack: where it ends differs from version to version."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(600)
+    yield
+    sys.setrecursionlimit(before)
+
+
 def test_what_json_has_no_form_for_is_an_error() -> None:
     with pytest.raises(TypeError):
         jsontext.dumps({"a": object()})
+    with pytest.raises(ValueError, match="too deeply"):
+        jsontext.dumps(_deep(2000))
+
+
+def _deep(levels: int) -> object:
+    value: object = 0
+    for _ in range(levels):
+        value = [value]
+    return value

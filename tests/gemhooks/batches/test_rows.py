@@ -46,6 +46,12 @@ def test_a_row_is_what_it_holds(line: Any, row: Row) -> None:
     assert read_row(orjson.dumps(line)) == row
 
 
+def test_a_row_that_is_too_deep_to_read_its_key_exactly_spoils_no_other() -> None:
+    deep = b"[" * 1010 + b"]" * 1010
+    row = read_row(b'{"key":12345678901234567890,"response":%b}' % deep)
+    assert row in (Row(Outcome.MALFORMED), Row(Outcome.EMPTY, "12345678901234567890"))
+
+
 NOTHING: list[dict[str, Any]] = [
     {},
     {"content": None},

@@ -14,6 +14,7 @@ import pytest
 
 from gemhooks import signing, topology
 from gemhooks.cli import sending
+from gemhooks.cli.listen import json_line
 from gemhooks.messages import Message
 from gemhooks.queues import listening
 from gemhooks.queues import sqlite_rows as rows
@@ -197,6 +198,14 @@ def test_the_simulators_events_are_heard_and_its_webhook_is_deleted_afterwards()
 
         assert " batch.expired " in line
         assert simulator.webhooks == ()
+
+
+@pytest.mark.parametrize("number", [b"", b"12345678901234567890"])
+def test_a_body_that_is_too_deep_to_be_json_again_is_shown(number: bytes) -> None:
+    deep = b"[" * 1010 + number + b"]" * 1010
+    body = b'{"type":"batch.failed","data":%b}' % deep
+
+    assert "batch.failed" in json_line(Message("msg_1", "batch.failed", body), None)
 
 
 @pytest.mark.parametrize(
