@@ -71,8 +71,25 @@ def _hide(value: Any) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, dict):
-        return {key: _hidden(key, each) for key, each in value.items()}
-    return [_hide(each) for each in value] if isinstance(value, list | tuple) else value
+        return {_hide_in(key): _hidden(key, each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hide(each) for each in value]
+    return _hide_in(value)
+
+
+def _hide_in(value: Any) -> Any:
+    """*value* itself, unless the words for it (of an exception, say) hold a secret."""
+    words = value if isinstance(value, str) else _in_words(value)
+    clean = redact(words)
+    return value if clean == words else clean
+
+
+def _in_words(value: Any) -> str:
+    """A class of the user's may fail even at that."""
+    try:
+        return repr(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
 
 
 def _hidden(name: Any, value: Any) -> Any:
@@ -82,7 +99,10 @@ def _hidden(name: Any, value: Any) -> Any:
 def redact_values(_logger: Any, _method: str, event: EventDict) -> EventDict:
     """Hide secrets in the values of a log line."""
     for name, value in event.items():
-        event[name] = _hidden(name, value)
+        try:
+            event[name] = _hidden(name, value)
+        except RecursionError:
+            event[name] = redact(_in_words(value))
     return event
 
 
@@ -175,11 +195,31 @@ def flush() -> None:
         lines.flush()
 
 
-def _dumps(value: Any) -> bytes:
+# A dataclass by its repr, which knows what not to show.
+_OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
+
+
+def _dumps(event: EventDict) -> bytes:
     try:
-        return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS)
-    except (TypeError, ValueError):  # lone surrogates, numbers beyond 64 bits
-        return orjson.dumps(repr(value).encode("ascii", "backslashreplace").decode())
+        return orjson.dumps(event, default=_in_words, option=_OPTIONS)
+    except (TypeError, ValueError):  # lone surrogates, numbers beyond 64 bits, no end of nesting
+        return b"{%b}" % b",".join(b"%b:%b" % _pair(*each) for each in event.items())
+
+
+def _pair(name: str, value: Any) -> tuple[bytes, bytes]:
+    return orjson.dumps(_escaped(name)), _value(value)
+
+
+def _value(value: Any) -> bytes:
+    """In words where JSON has no form for it, so that the rest of the line is what it is."""
+    try:
+        return orjson.dumps(value, default=_in_words, option=_OPTIONS)
+    except (TypeError, ValueError):
+        return orjson.dumps(_escaped(value if isinstance(value, str) else _in_words(value)))
+
+
+def _escaped(text: str) -> str:
+    return text.encode("ascii", "backslashreplace").decode()
 
 
 def _render_text(logger: Any, method: str, event: EventDict) -> str:

@@ -1,5 +1,8 @@
 """What reaches the log, and what does not."""
 
+import json
+from dataclasses import dataclass, field
+
 import pytest
 
 from gemhooks import logs
@@ -43,6 +46,52 @@ def test_no_line_holds_a_secret_in_whatever_value_it_came() -> None:
     assert "kept" in line
     for secret in ("hunter2", "aGVsbG8", "not-a-real-key"):
         assert secret not in line
+
+
+class Silent:
+    def __repr__(self) -> str:
+        raise ValueError("no words")
+
+
+@dataclass
+class Login:
+    name: str
+    word: str = field(repr=False)
+
+
+ENDLESS: list[object] = []
+ENDLESS.append(ENDLESS)
+OBJECTS = [
+    ValueError("GET https://x.example/?key=AIzaHunter2hunter2 failed"),
+    {ValueError("whsec_Hunter2")},
+    b"whsec_Hunter2",
+    {"whsec_Hunter2": 1},
+    [{"deep": (ValueError("whsec_Hunter2"),)}],
+    Login("me", "Hunter2"),
+    [Login("whsec_me", "Hunter2")],
+]
+
+
+@pytest.mark.parametrize("value", OBJECTS, ids=str)
+def test_no_object_brings_a_secret_into_a_line(value: object) -> None:
+    event = {"event": "x", "value": value}
+    assert b"Hunter2" not in logs.render_json(None, "info", dict(event))
+    assert "Hunter2" not in repr(logs.redact_values(None, "info", dict(event)))
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_Hunter2"])
+@pytest.mark.parametrize("value", ["\ud800", 10**30, Silent(), [Silent()], ENDLESS, {"\ud800": 1}])
+def test_whatever_a_value_is_its_line_is_an_object_with_all_others(
+    value: object, secret: str
+) -> None:
+    line = logs.render_json(None, "info", {"event": "x", "n": 5, "value": value, "text": secret})
+
+    assert json.loads(line) | {"value": ""} == {
+        "event": "x",
+        "n": 5,
+        "value": "",
+        "text": logs.redact(secret),
+    }
 
 
 @pytest.mark.parametrize(
