@@ -5,13 +5,12 @@ from contextlib import closing
 from enum import StrEnum
 from typing import Annotated, Any
 
-import orjson
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gemhooks import logs
+from gemhooks import jsontext, logs
 from gemhooks.cli.tables import PLAIN, Format, FormatOption
 from gemhooks.settings import Settings
 
@@ -41,7 +40,7 @@ def watch(
     shown = Screen(interactions.Assembly())
     for event in interactions.follow(interaction_id, last_event_id=after):
         if form is Format.JSON:
-            typer.echo(orjson.dumps(event.to_json()).decode())
+            typer.echo(jsontext.dumps(event.to_json()).decode())
         else:
             shown.show(event)
     if form is Format.TABLE:

@@ -1,13 +1,13 @@
 """Follows an interaction's stream to its real end, across cuts, with nothing lost or doubled."""
 
 import hashlib
+import json
 import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Protocol
 
-import orjson
 import structlog
 
 from gemhooks import jsontext
@@ -162,7 +162,8 @@ class _Seen:
         return True
 
     def _is_new_content(self, event: InteractionEvent) -> bool:
-        digest = hashlib.sha256(orjson.dumps(event.to_json(), option=orjson.OPT_SORT_KEYS)).digest()
+        content = json.dumps(event.to_json(), sort_keys=True)  # integers of any length
+        digest = hashlib.sha256(content.encode()).digest()
         if digest in self._behind[self._place :]:
             self._place = self._behind.index(digest, self._place) + 1
             return False

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from gemhooks import jsontext
 from gemhooks.errors import NotYet
 from gemhooks.gemini import FetchedInteraction
 from gemhooks.gemini.stream import DONE, Frame
@@ -117,7 +118,7 @@ class CutStreams:
         begin = int(after[1:]) + 1 if after else 0
         cut = self.cuts.pop(0) if self.cuts else None
         for event in self.sent[begin : None if cut is None else begin + cut]:
-            yield Frame(event["event_type"], orjson.dumps(event).decode())
+            yield Frame(event["event_type"], jsontext.dumps(event).decode())
         if cut is None and self.says_done:
             yield Frame("done", DONE)
 

@@ -48,6 +48,14 @@ def test_events_without_an_id_are_not_doubled_either(cuts: list[int], nameless: 
     assert seen(source) == source.sent
 
 
+def test_an_integer_of_any_length_ends_no_stream() -> None:
+    call = {"type": "function_call", "name": "f", "arguments": {"order": 10**25}}
+    start = {"event_type": "step.start", "index": 0, "step": call}
+    source = CutStreams([*EVENTS[:1], start, *EVENTS[1:]], nameless=("step.start",))
+
+    assert start in seen(source)
+
+
 def test_a_cut_of_an_interaction_that_is_over_by_now_loses_nothing() -> None:
     source = CutStreams(EVENTS, cuts=[3], status="completed")
 
