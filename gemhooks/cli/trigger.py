@@ -94,8 +94,9 @@ def send_through(simulator: str, url: str, body: bytes, scheme: Scheme) -> Sent:
     try:
         (webhook_id,) = orjson.loads(answer)["ids"]
     except (ValueError, LookupError, TypeError):
-        said = f"{simulator} is no simulator of this release: it answers {status}."
-        raise Misconfigured(said) from None
+        raise Misconfigured(
+            f"{simulator} is no simulator of this release: it answers {status}."
+        ) from None
     return Sent(webhook_id, _status_of(simulator, webhook_id))
 
 

@@ -100,6 +100,9 @@ def look_at_database(url: str) -> Iterator[Finding]:
         yield green("database", "it answers, with this release's tables")
     elif state is ledger.State.NEWER:
         yield red("database", "another release made its tables", "run that release, or a newer one")
+    elif state is ledger.State.READ_ONLY:
+        text = "it answers, and takes no write: nothing can be handled"
+        yield red("database", text, "GEMHOOKS_DATABASE_URL must lead to the primary")
     else:
         yield yellow("database", f"it answers; its tables are {state.value}", START)
 

@@ -19,6 +19,7 @@ class State(StrEnum):
     EMPTY = "empty"  # made at the first start
     OLDER = "older"  # brought up to date at the next start
     NEWER = "newer"  # another release of gemhooks made it
+    READ_ONLY = "read-only"  # a replica, say: nothing can be handled
 
 
 def inspect(url: str) -> State:
@@ -34,6 +35,8 @@ def inspect(url: str) -> State:
 
 
 def _state(connection: sa.Connection) -> State:
+    if _is_read_only(connection):
+        return State.READ_ONLY
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     scripts = ScriptDirectory.from_config(config)
@@ -44,3 +47,9 @@ def _state(connection: sa.Connection) -> State:
         return State.CURRENT
     known = {each.revision for each in scripts.walk_revisions()}
     return State.OLDER if found in known else State.NEWER
+
+
+def _is_read_only(connection: sa.Connection) -> bool:
+    if connection.dialect.name != "postgresql":
+        return False
+    return bool(connection.scalar(sa.text("SHOW transaction_read_only")) == "on")

@@ -9,6 +9,8 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from gemhooks.doctor.findings import Level
+from gemhooks.doctor.ours import look_at_database
 from gemhooks.errors import LedgerUnavailable, Misconfigured
 from gemhooks.ledger import Ledgers, open_ledger
 from gemhooks.ledger.database import Database as LedgerDatabase
@@ -149,6 +151,8 @@ def test_after_a_failover_it_looks_for_the_primary_again(
         ledgers.database.close()  # the next connection is to a replica
         with pytest.raises(LedgerUnavailable, match="read-only"):
             ledgers.handled.done("queue", "id")
+        (told,) = look_at_database(postgres_url)
+        assert (told.level, "no write" in told.text) == (Level.RED, True)
         ledgers.handled.is_done("queue", "id")  # the next one has been made
         _set(postgres_server, f"ALTER DATABASE {name} RESET default_transaction_read_only")
         with pytest.raises(LedgerUnavailable, match="read-only"):
