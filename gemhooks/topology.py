@@ -113,16 +113,21 @@ def matches(pattern: str, routing_key: str) -> bool:
     >>> matches("batch.*", "batch.succeeded"), matches("#", "x.y"), matches("a.#.c", "a.c")
     (True, True, True)
     """
-    return _matches(pattern.split("."), routing_key.split("."))
+    # All places in the pattern at once: one after the other takes for ever with several #.
+    parts = pattern.split(".")
+    reached = _past_hashes({0}, parts)
+    for word in routing_key.split("."):
+        fits = [at for at in reached if at < len(parts) and parts[at] in ("#", "*", word)]
+        reached = _past_hashes({at if parts[at] == "#" else at + 1 for at in fits}, parts)
+    return len(parts) in reached
 
 
-def _matches(pattern: list[str], words: list[str]) -> bool:
-    if not pattern:
-        return not words
-    head, rest = pattern[0], pattern[1:]
-    if head == "#":
-        return any(_matches(rest, words[skip:]) for skip in range(len(words) + 1))
-    return bool(words) and head in ("*", words[0]) and _matches(rest, words[1:])
+def _past_hashes(reached: set[int], parts: list[str]) -> set[int]:
+    """Also where a ``#`` is no word at all."""
+    for at, part in enumerate(parts):
+        if part == "#" and at in reached:
+            reached.add(at + 1)
+    return reached
 
 
 def queue_arguments() -> dict[str, str | int]:

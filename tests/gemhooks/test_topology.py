@@ -81,3 +81,9 @@ def test_who_takes_all_that_lands_in_a_built_in_queue_may_have_it() -> None:
     assert topology.unfit(topology.Queue(name, (*all_of_them, one))) == ""
     assert topology.unfit(topology.Queue(name, (one,)))
     assert topology.unfit(topology.Queue(name, (*all_of_them, (topology.EVENTS, "video.*"))))
+
+
+def test_several_hashes_take_no_longer_than_one() -> None:
+    many_words = "a." * 120 + "a"
+    assert not topology.matches("#." * 20 + "x", many_words)
+    assert topology.matches("#." * 20 + "a", many_words)
