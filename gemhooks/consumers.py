@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
 from gemhooks import handlers, topology
-from gemhooks.events import Event
+from gemhooks.events import BY_TYPE, Event
 from gemhooks.settings import schedule
 
 E = TypeVar("E", bound=Event)
@@ -42,10 +42,15 @@ class Subscription:
         for kind in type(event).__mro__:
             if kind in self.handlers:
                 return self.handlers[kind]
-        for (exchange, pattern), handler in self.patterns.items():
-            if exchange == event.exchange and topology.matches(pattern, event.type):
-                return handler
-        return None
+        taking = [
+            (exchange == event.exchange, handler)
+            for (exchange, pattern), handler in self.patterns.items()
+            if topology.matches(pattern, event.type)
+        ]
+        # A type of somebody's own may come from any exchange: what is bound there has taken it.
+        taken = [handler for is_from_there, handler in taking if is_from_there]
+        others = [handler for _, handler in taking if event.type not in BY_TYPE]
+        return next(iter(taken + others), None)
 
     @property
     def bindings(self) -> tuple[tuple[str, str], ...]:

@@ -95,6 +95,27 @@ def test_a_pattern_takes_the_types_that_no_class_takes() -> None:
     assert ("gemhooks.results", "interaction.fetched") in subscription.bindings
 
 
+def test_messages_of_ones_own_are_taken_from_the_exchange_that_they_were_published_to() -> None:
+    """No class says of which exchange such a type is: the queue's bindings have chosen already."""
+    consumers = Consumers()
+    consumers.on("answer.*", queue="q", exchange="gemhooks.results")(nothing)
+    consumers.on("batch.scored", queue="q", exchange="gemhooks.results")(something)
+    (subscription,) = consumers
+
+    assert subscription.handler_of(event("answer.rated")) is nothing
+    assert subscription.handler_of(event("batch.scored")) is something
+    assert subscription.handler_of(event("interaction.fetched")) is None
+
+
+def test_a_known_type_is_not_taken_for_one_of_another_exchange() -> None:
+    consumers = Consumers()
+    consumers.on("#", queue="q", exchange="gemhooks.results")(nothing)
+    (subscription,) = consumers
+
+    assert subscription.handler_of(event("batch.fetched")) is nothing
+    assert subscription.handler_of(event("batch.failed")) is None
+
+
 def test_a_filter_skips_what_other_jobs_left() -> None:
     seen: list[events.Event] = []
     consumers = Consumers()
