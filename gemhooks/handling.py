@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from gemhooks import messages, topology
 from gemhooks.messages import Message, Publisher
 
+# What a slip of an author's is likely to put something else into.
+FIELDS = {"id": str, "type": str, "body": bytes, "timestamp": int, "time": str}
+
 
 @dataclass(frozen=True, slots=True)
 class _Handling:
@@ -29,12 +32,22 @@ def publish(message: Message, *, exchange: str = topology.RESULTS) -> None:
 
     Give it an id that is the same at each try, so that those who hear it twice know it. Raises
     PublishFailed, which a handler lets pass: while the broker is away, no attempt is counted.
-    LookupError outside of a handler.
+    TypeError where a field holds something else than it should, LookupError outside of a handler.
     """
+    _check(message)
     publisher = _now().publisher
     if publisher is None:
         raise LookupError("this runner has no publisher")
     messages.confirm(publisher.publish(message, exchange=exchange))
+
+
+def _check(message: Message) -> None:
+    """No two brokers refuse the same, and neither of them says which field it was."""
+    for name, kind in FIELDS.items():
+        value = getattr(message, name)
+        if not isinstance(value, kind):
+            wrong = type(value).__name__
+            raise TypeError(f"a message's {name} must be {kind.__name__}, not {wrong}")
 
 
 def _now() -> _Handling:

@@ -230,9 +230,9 @@ class Runner:
         """Call the handler and say what becomes of the message. Touches no broker."""
         try:
             return self.call(message)
-        except KeyboardInterrupt:  # of a person who tries a handler in a main thread
-            raise
         except BaseException as error:  # SystemExit too: who would settle the message then?
+            if _is_of_a_person(error):
+                raise
             return self.answer_to(error, message)
 
     def answer_to(self, error: BaseException, message: Message) -> Outcome:
@@ -322,6 +322,12 @@ def kills(claimed: Claimed) -> Outcome:
     detail = f"begun {claimed.starts} times and never ended"
     letter = DeadLetter("kills_its_process", "", detail, claimed.starts, claimed.first_at)
     return Outcome(Fate.DEAD, letter.reason, letter=letter)
+
+
+def _is_of_a_person(error: BaseException) -> bool:
+    """Ctrl-C reaches main threads only: there somebody tries a handler by hand."""
+    is_ctrl_c = isinstance(error, KeyboardInterrupt)
+    return is_ctrl_c and threading.current_thread() is threading.main_thread()
 
 
 def _said(error: BaseException) -> str:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -398,6 +399,35 @@ def test_a_handler_can_see_the_message_it_was_called_for() -> None:
         current_message()
 
 
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"body": "text"}, "body must be bytes, not str"),
+        ({"body": {"a": 1}}, "body must be bytes, not dict"),
+        ({"id": None}, "id must be str, not NoneType"),
+        ({"type": b"own.kind"}, "type must be str, not bytes"),
+        ({"timestamp": 1.5}, "timestamp must be int, not float"),
+    ],
+)
+def test_what_is_no_message_is_refused_before_any_broker_sees_it(
+    wrong: dict[str, Any], named: str
+) -> None:
+    """RabbitMQ refuses some of it, without a word of what; SQLite stored text, which none reads."""
+    publisher = MemoryPublisher()
+    told: list[str] = []
+
+    def handler(event: events.BatchFailed) -> None:
+        try:
+            publish(replace(Message("own/1", "own.kind", b"{}"), **wrong))
+        except TypeError as error:
+            told.append(str(error))
+
+    run(handler, KeptDelivery(message()), publisher=publisher)
+
+    assert publisher.messages == []
+    assert named in told[0]
+
+
 def test_a_thread_of_the_handlers_own_is_told_how_to_publish() -> None:
     told: list[str] = []
 
@@ -473,6 +503,17 @@ def test_whatever_a_handler_raises_the_message_is_settled_and_its_claim_released
 
     assert ledger.calls == ["claim", "release"]
     assert isinstance(settled, DeadLetter if attempt > len(SCHEDULE) else tuple)
+
+
+def test_a_handlers_own_keyboard_interrupt_ends_as_anything_else_that_it_raises() -> None:
+    """In a worker's thread nobody pressed Ctrl-C, and a claim that is kept would never end."""
+    ledger, delivery = KeptLedger(), KeptDelivery(message())
+    thread = threading.Thread(target=run, args=(mistaken(KeyboardInterrupt), delivery, ledger))
+    thread.start()
+    thread.join()
+
+    assert ledger.calls == ["claim", "release"]
+    assert delivery.settled == [("later", 2, 5.0)]
 
 
 def test_ctrl_c_ends_a_handler_that_is_tried_by_hand() -> None:
