@@ -57,7 +57,8 @@ class PublishFailed(Unavailable):
     """The queue did not confirm the message: it may or may not be in there.
 
     *reason* is one of ``timeout``, ``nacked``, ``returned``, ``disconnected``, ``blocked``,
-    ``too_large`` and ``failed``, fit to be a metric label.
+    ``too_large``, ``refused`` (an exchange that is missing, or not ours to write to) and
+    ``failed``, fit to be a metric label.
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:

@@ -172,3 +172,6 @@ def exchanges() -> Iterator[tuple[str, str, dict[str, str]]]:
     yield RETURN, "direct", {"alternate-exchange": UNROUTED}
     for rung in RUNGS:
         yield retry_name(rung), "fanout", {}
+
+
+OURS = frozenset(name for name, _, _ in exchanges())

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gemhooks import topology
+from gemhooks.errors import PublishFailed
 from gemhooks.messages import DeadLetter, Headers, Message, from_headers, headers_of
 
 PRAGMAS = (
@@ -158,8 +159,14 @@ def bind(db: sqlite3.Connection, queues: list[topology.Queue]) -> None:
 
 
 def route(db: sqlite3.Connection, exchange: str, routing_key: str) -> list[str]:
-    """The queues that get it; the unrouted one where RabbitMQ's alternate exchange would."""
-    bindings = db.execute("SELECT pattern, queue FROM bindings WHERE exchange = ?", (exchange,))
+    """The queues that get it; the unrouted one where RabbitMQ's alternate exchange would.
+
+    PublishFailed for an exchange that nobody but the publisher has heard of.
+    """
+    named = db.execute("SELECT pattern, queue FROM bindings WHERE exchange = ?", (exchange,))
+    bindings = named.fetchall()
+    if not bindings and exchange not in topology.OURS:
+        raise PublishFailed("refused", f"no exchange {exchange!r}")
     found = {queue for pattern, queue in bindings if topology.matches(pattern, routing_key)}
     if not found and exchange != topology.RESULTS:
         return [topology.UNROUTED]

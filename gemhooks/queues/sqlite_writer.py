@@ -147,6 +147,9 @@ class Writer:
             self._failed_alone(jobs[0], error)
 
     def _failed_alone(self, job: Job, error: Exception) -> None:
+        if isinstance(error, PublishFailed):
+            job.fail(error)
+            return
         if not is_full(error):
             self._disconnect()  # a new connection may find the file healed
         if job.persists and isinstance(error, sqlite3.Error | OSError):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -13,17 +14,21 @@ from pika.exceptions import AMQPError, ChannelClosedByBroker
 from pika.frame import Method
 from pika.spec import Basic
 
+from gemhooks import topology
 from gemhooks.errors import PublishFailed
 from gemhooks.queues.rabbitmq import rpc
 from gemhooks.queues.rabbitmq.streams import Connection
 from gemhooks.queues.rabbitmq.wire import Parcel
 
 MOST_UNSENT = 64 << 20  # bytes that wait for a broker that reads too slowly, or not at all
+REFUSED = 30.0  # seconds; each message to a missing exchange closes the channel of all others
+NO_EXCHANGE = re.compile(r"exchange '(.*)' in vhost")  # missing, or not ours to write to
 
 
 @dataclass(slots=True)
 class _InFlight:
     future: Future[None]
+    exchange: str
     size: int
     deadline: float
     returned: str = ""
@@ -48,6 +53,7 @@ class Outbox:
         self._in_flight: dict[int, _InFlight] = {}  # in the order of tags, so of deadlines too
         self._sweeper: asyncio.TimerHandle | None = None
         self._blocked = ""
+        self._refused: dict[str, tuple[str, float]] = {}  # why, and until when, by exchange
         self._closed = asyncio.Event()
         self.idle = asyncio.Event()
         self.idle.set()
@@ -81,8 +87,15 @@ class Outbox:
             future.set_exception(PublishFailed("disconnected"))
         elif self._connection.unsent > MOST_UNSENT:
             future.set_exception(PublishFailed("blocked", "RabbitMQ does not read"))
+        elif why := self._refusal_of(parcel.exchange):
+            future.set_exception(PublishFailed("refused", why))
         else:
             self._write(self._connection, self._channel, parcel, future)
+
+    def _refusal_of(self, exchange: str) -> str:
+        """Why it was refused a moment ago; empty where it was not."""
+        why, until = self._refused.get(exchange, ("", 0.0))
+        return why if self._loop.time() < until else ""
 
     def _write(
         self, connection: Connection, channel: Channel, parcel: Parcel, future: Future[None]
@@ -97,7 +110,8 @@ class Outbox:
             future.set_exception(PublishFailed("failed", type(error).__name__))
             return
         connection.write(frames)
-        self._remember(tag, _InFlight(future, len(parcel.body), self._loop.time() + self._timeout))
+        deadline = self._loop.time() + self._timeout
+        self._remember(tag, _InFlight(future, parcel.exchange, len(parcel.body), deadline))
 
     def _remember(self, tag: int, entry: _InFlight) -> None:
         self._in_flight[tag] = entry
@@ -159,10 +173,20 @@ class Outbox:
         self._channel = None
         if isinstance(reason, ChannelClosedByBroker):
             self._on_trouble()
+            self._fail_refused(reason.reply_text)
         if _is_too_large(reason):
             self._fail_largest(str(reason))
         self._fail_all("disconnected", type(reason).__name__)
         self._closed.set()
+
+    def _fail_refused(self, why: str) -> None:
+        """Those to somebody's exchange that RabbitMQ says is not there, or not ours to use."""
+        found = NO_EXCHANGE.search(why)
+        if found is None or (exchange := found[1]) in topology.OURS:
+            return  # it is declared again
+        self._refused[exchange] = why, self._loop.time() + REFUSED
+        for tag in [tag for tag, each in self._in_flight.items() if each.exchange == exchange]:
+            self._in_flight.pop(tag).fail("refused", why)
 
     def _fail_largest(self, detail: str) -> None:
         """The broker does not say which; the others in flight are innocent."""

@@ -140,6 +140,16 @@ def test_a_result_that_nobody_hears_is_confirmed(broker: Broker) -> None:
     assert future.result(PATIENCE) is None
 
 
+def test_an_exchange_that_nobody_has_heard_of_is_refused_for_good(broker: Broker) -> None:
+    future = broker.publisher.publish(event(), exchange="nowhere")
+    failure = future.exception(PATIENCE)
+
+    assert isinstance(failure, PublishFailed)
+    assert (failure.reason, failure.passes) == ("refused", False)
+    eventually(broker.is_ready)
+    publish(broker, event(2))
+
+
 def test_an_acknowledged_message_is_gone(broker_factory: BrokerFactory, broker: Broker) -> None:
     publish(broker, event())
     take(consume(broker)).ack()

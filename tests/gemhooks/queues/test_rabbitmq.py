@@ -23,7 +23,7 @@ from structlog.testing import capture_logs
 from gemhooks import topology
 from gemhooks.errors import GemhooksError, Misconfigured, PublishFailed, Unavailable
 from gemhooks.messages import DeadLetter, Message
-from gemhooks.queues.rabbitmq import RabbitBroker, decoding
+from gemhooks.queues.rabbitmq import RabbitBroker, decoding, outbox
 from tests.gemhooks.queues.helpers import (
     ALL,
     PATIENCE,
@@ -149,10 +149,42 @@ def test_a_return_fails_its_own_message_only(
 
 
 def test_a_missing_exchange_costs_its_messages_and_no_others(broker: RabbitBroker) -> None:
-    with pytest.raises(PublishFailed, match="disconnected"):
+    """RabbitMQ closes the channel of all for it: once, not for each message."""
+    with pytest.raises(PublishFailed, match=r"refused.*no exchange 'missing'") as refused:
         broker.publish(event(), exchange="missing").result(PATIENCE)
+    assert not refused.value.passes  # else its handler would try again for ever, uncounted
     eventually(broker.is_ready)
-    publish(broker, event())
+    futures = [
+        broker.publish(event(number), exchange=name)
+        for number, name in enumerate(("missing", topology.EVENTS, "missing", topology.EVENTS))
+    ]
+    assert [type(each.exception(PATIENCE)) for each in futures] == [
+        *(PublishFailed, type(None)),
+        *(PublishFailed, type(None)),
+    ]
+
+
+def test_an_exchange_of_ours_that_is_missing_is_away_and_not_refused(
+    broker: RabbitBroker, channel: BlockingChannel
+) -> None:
+    """It is declared again."""
+    channel.exchange_delete(topology.RESULTS)
+    with pytest.raises(PublishFailed, match="disconnected") as away:
+        broker.publish(event(), exchange=topology.RESULTS).result(PATIENCE)
+    assert away.value.passes
+
+
+def test_an_exchange_that_was_missing_is_tried_again_in_time(
+    broker: RabbitBroker, channel: BlockingChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "REFUSED", 0.2)
+    with pytest.raises(PublishFailed, match="refused"):
+        broker.publish(event(), exchange="late").result(PATIENCE)
+    channel.exchange_declare("late", "topic")
+    channel.queue_declare("heard")
+    channel.queue_bind("heard", "late", "#")
+
+    eventually(lambda: not broker.publish(event(), exchange="late").exception(PATIENCE))
 
 
 def test_a_message_over_the_brokers_limit_is_too_large(broker: RabbitBroker) -> None:
