@@ -1,6 +1,7 @@
 """How every program of ours ends: an exit code, and one sentence where something is wrong."""
 
 import io
+import os
 import sys
 from collections.abc import Callable
 from typing import NoReturn
@@ -15,6 +16,7 @@ FAILED = 1
 def run(program: Callable[[], int | None]) -> NoReturn:
     """Run *program* and exit; our own errors become one sentence on stderr, without a traceback."""
     _show_everything()
+    _count_in_memory()
     try:
         code = program()
     except GemhooksError as error:
@@ -22,6 +24,18 @@ def run(program: Callable[[], int | None]) -> NoReturn:
         print(f"gemhooks: {error}", file=sys.stderr)  # noqa: T201 - not a log line: for a person
         sys.exit(MISCONFIGURED if isinstance(error, Misconfigured) else FAILED)
     sys.exit(code or 0)
+
+
+def _count_in_memory() -> None:
+    """One process has one set of numbers: no files, which others share or a dead one left behind.
+
+    prometheus_client decides by a variable, when it is imported; an image may have set it for
+    another server.
+    """
+    for name in ("PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir"):
+        os.environ.pop(name, None)
+    if values := sys.modules.get("prometheus_client.values"):
+        values.ValueClass = values.MutexValue
 
 
 def _show_everything() -> None:

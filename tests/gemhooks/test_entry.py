@@ -1,7 +1,11 @@
 """How a program ends."""
 
 import io
+import os
+import subprocess
 import sys
+import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +46,27 @@ def test_what_a_terminal_cannot_show_is_shown_otherwise(monkeypatch: pytest.Monk
 
     assert ended.value.code == 0
     assert written.getvalue() == b"id: \\U0001f600 \\ud800\n"
+
+
+@pytest.mark.parametrize("first", ["entry", "metrics"])
+@pytest.mark.parametrize("name", ["PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir"])
+def test_metrics_are_counted_in_memory_whatever_an_image_has_set(
+    tmp_path: Path, name: str, first: str
+) -> None:
+    """A folder that is missing ended the program, and one that is shared mixed up the counts."""
+    program = f"""
+        from gemhooks import {first}, entry
+
+        def count():
+            from prometheus_client import CollectorRegistry, Counter
+
+            Counter("x", "x", registry=CollectorRegistry()).inc()
+
+        entry.run(count)
+    """
+    env = {**os.environ, name: str(tmp_path / "missing")}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert not list(tmp_path.iterdir())
