@@ -4,7 +4,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from gemhooks import logs
 from gemhooks.errors import GemhooksError, Misconfigured
@@ -34,7 +34,8 @@ def _count_in_memory() -> None:
     """
     for name in ("PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir"):
         os.environ.pop(name, None)
-    if values := sys.modules.get("prometheus_client.values"):
+    values: Any = sys.modules.get("prometheus_client.values")
+    if values:
         values.ValueClass = values.MutexValue
 
 
