@@ -19,6 +19,7 @@ RESPONSES = ("candidates", "embedding", "embeddings", "promptFeedback", "usageMe
 LONG = 1024  # bytes; where a vector's row has more, it is not read as a whole
 VECTOR = b'"embedding"'
 UNSPECIFIED = "unspecified"
+WORDLESS = {"text", "thought", "thoughtSignature", "thought_signature"}  # a part with these alone
 # usageMetadata's fields by what the tokens were spent on.
 TOKENS = {
     "input": ("promptTokenCount", "promptTokensDetails"),
@@ -69,8 +70,7 @@ def read_row(line: bytes) -> Row:
 def row_of(given: Json) -> Row:
     """Read one row that is parsed already."""
     key = _key(given)
-    error = given.get("error") or _bare_status(given)
-    if error:
+    if error := _error(given):
         code = error.get("code") if isinstance(error, dict) else None
         return Row(Outcome.FAILED, key, code if isinstance(code, int | str) else None)
     response = given.get("response")
@@ -101,6 +101,14 @@ def _raw_key(given: Json) -> Any:
     return metadata.get("key") if key is None and isinstance(metadata, dict) else key
 
 
+def _error(given: Json) -> Any:
+    """Wherever it stands; nothing where there is none."""
+    response, status = given.get("response"), given.get("status")
+    inner = response.get("error") if isinstance(response, dict) else None
+    told = status if isinstance(status, dict) and status.get("code") else None
+    return given.get("error") or inner or told or _bare_status(given)
+
+
 def _bare_status(given: Json) -> Json | None:
     is_status = "code" in given and "message" in given and "response" not in given
     return given if is_status else None
@@ -108,16 +116,33 @@ def _bare_status(given: Json) -> Json | None:
 
 def _has_content(response: Json) -> bool:
     """An answer, or a vector; what was blocked, or cut before its first word, has neither."""
-    if response.get("embedding") or response.get("embeddings"):
+    vectors = [response.get("embedding"), *_list(response.get("embeddings"))]
+    if any(map(_has_numbers, vectors)):
         return True
-    candidates = response.get("candidates")
-    return isinstance(candidates, list) and any(map(_has_parts, candidates))
+    return any(map(_has_parts, _list(response.get("candidates"))))
+
+
+def _has_numbers(vector: Any) -> bool:
+    is_known = isinstance(vector, dict) and "values" in vector
+    return bool(vector["values"] if is_known else vector)
 
 
 def _has_parts(candidate: Any) -> bool:
     content = candidate.get("content") if isinstance(candidate, dict) else None
-    parts = content.get("parts") if isinstance(content, dict) else None
-    return isinstance(parts, list) and bool(parts)
+    return isinstance(content, dict) and any(map(_says, _list(content.get("parts"))))
+
+
+def _says(part: Any) -> bool:
+    """Anything but a thought, which is no answer, or a text without a word."""
+    if not isinstance(part, dict) or part.get("thought") is True:
+        return False
+    text = part.get("text")
+    has_words = isinstance(text, str) and bool(text.strip())
+    return has_words or not part.keys() <= WORDLESS
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _reason(response: Json) -> str:

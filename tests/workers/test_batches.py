@@ -375,7 +375,8 @@ def test_rows_become_messages_with_ids_of_their_own(tmp_path: Path) -> None:
 def test_every_row_that_is_told_can_be_read(tmp_path: Path, depth: int, number: bytes) -> None:
     """A row may be deeper than an event may: it is named then, and not carried."""
     deep = b"[" * depth + number + b"]" * depth
-    row = b'{"key":"r1","response":{"candidates":[{"content":{"parts":[%s]}}]}}' % deep
+    part = b'{"functionCall":{"name":"f","args":{"deep":%s}}}' % deep
+    row = b'{"key":"r1","response":{"candidates":[{"content":{"parts":[%s]}}]}}' % part
     it = bench(tmp_path, succeeded(), [row])
     it = Bench(it.operations, it.files, it.results, publishes_rows=True)
 
