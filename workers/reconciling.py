@@ -185,9 +185,9 @@ class Reconciler:
         )
 
     def _is_fresh(self, sighting: Sighting) -> bool:
-        """It ended a moment ago: its event may be on its way."""
+        """It ended a moment ago: its event may be on its way. A time to come is a wrong clock's."""
         changed_at = sighting.changed_at
-        return changed_at is not None and time.time() - changed_at < self._limits.grace
+        return changed_at is not None and abs(time.time() - changed_at) < self._limits.grace
 
     def _was_told(self, event_type: str, job: Job) -> bool:
         if job.reported in (event_type, _again(event_type)):

@@ -208,6 +208,18 @@ def test_an_end_of_this_moment_waits_for_its_event(bench: Bench) -> None:
     assert (fresh, bench.published()) == ([], ["interaction.completed"])
 
 
+@pytest.mark.parametrize("ahead", [3600.0, 30 * 365 * 86400.0])
+def test_an_end_that_a_wrong_clock_puts_into_the_future_is_told_all_the_same(
+    bench: Bench, ahead: float
+) -> None:
+    """It seemed to have come a moment ago until that time came."""
+    bench.started()
+    bench.observer.sights["v1_x"] = replace(COMPLETED, changed_at=time.time() + ahead)
+    bench.reconcile()
+
+    assert bench.published() == ["interaction.completed"]
+
+
 def test_a_job_that_runs_is_seen_to_run(bench: Bench) -> None:
     bench.started()
     bench.reconcile()
