@@ -70,6 +70,8 @@ def redact(text: str) -> str:
 def _hide(value: Any) -> Any:
     if isinstance(value, str):
         return redact(value)
+    if value is None or isinstance(value, int | float):
+        return value  # most of what is no text: its words would cost more than all the rest
     if isinstance(value, dict):
         return {_hide_in(key): _hidden(key, each) for key, each in value.items()}
     if isinstance(value, list | tuple):
