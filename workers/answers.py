@@ -52,3 +52,8 @@ def objects(items: Any) -> Iterator[dict[str, Any]]:
     return (
         (each for each in items if isinstance(each, dict)) if isinstance(items, list) else iter(())
     )
+
+
+def fields(value: Any) -> dict[str, Any]:
+    """Those of an object; what is none has none."""
+    return value if isinstance(value, dict) else {}

@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from gemhooks.events import UNKNOWN
-from workers import answers
+from workers import answers, samples
+from workers.answers import fields
 
 RUNNING = "running"
 REQUIRES_ACTION = "requires_action"
@@ -53,7 +54,7 @@ def of_interaction(interaction: dict[str, Any]) -> Sighting:
 
 def of_batch(batch: dict[str, Any]) -> Sighting:
     """A batch: its state has either prefix, and lies at either level."""
-    metadata = _object(batch.get("metadata"))
+    metadata = fields(batch.get("metadata"))
     told = _word(metadata.get("state") or batch.get("state")).rpartition("state_")[2]
     state = BATCH_ENDS.get(told) or _end_of_operation(batch, "succeeded")
     code, message = _failure(batch)
@@ -70,10 +71,11 @@ def of_batch(batch: dict[str, Any]) -> Sighting:
 def of_video(operation: dict[str, Any]) -> Sighting:
     """A video: generated, failed, or filtered until nothing was left, which is a failure too."""
     code, message = _failure(operation)
-    uri = _first_video(operation)
-    state = _end_of_operation(operation, "generated" if uri else "failed")
+    made = samples.of_operation(operation)
+    uri = next((each.uri for each in made if each.uri), "")
+    state = _end_of_operation(operation, "generated" if made else "failed")
     if state == "failed" and not code:
-        code, message = "no_video", message or _filtered(operation)
+        code, message = "no_video", message or samples.filtered(operation)[:LONGEST_MESSAGE]
     return Sighting(
         state=state or RUNNING,
         has_ended=state is not None,
@@ -87,11 +89,11 @@ def _end_of_operation(operation: dict[str, Any], success: str) -> str | None:
     """What a long-running operation that is done has come to."""
     if operation.get("done") is not True:
         return None
-    return "failed" if _object(operation.get("error")) else success
+    return "failed" if fields(operation.get("error")) else success
 
 
 def _failure(operation: dict[str, Any]) -> tuple[str, str]:
-    error = _object(operation.get("error"))
+    error = fields(operation.get("error"))
     code, message = error.get("code"), error.get("message")
     return (
         "" if code is None else str(code)[:LONGEST_WORD],
@@ -100,31 +102,10 @@ def _failure(operation: dict[str, Any]) -> tuple[str, str]:
 
 
 def _file_of(batch: dict[str, Any], metadata: dict[str, Any]) -> dict[str, str]:
-    for place in (_object(metadata.get("output")), _object(batch.get("response"))):
+    for place in (fields(metadata.get("output")), fields(batch.get("response"))):
         if isinstance(name := place.get("responsesFile"), str) and name:
             return {"output_file_uri": name}
     return {}
-
-
-def _videos(operation: dict[str, Any]) -> dict[str, Any]:
-    return _object(_object(operation.get("response")).get("generateVideoResponse"))
-
-
-def _first_video(operation: dict[str, Any]) -> str:
-    for sample in answers.objects(_videos(operation).get("generatedSamples")):
-        if isinstance(uri := _object(sample.get("video")).get("uri"), str) and uri:
-            return uri
-    return ""
-
-
-def _filtered(operation: dict[str, Any]) -> str:
-    reasons = _videos(operation).get("raiMediaFilteredReasons")
-    first = reasons[0] if isinstance(reasons, list) and reasons else ""
-    return first[:LONGEST_MESSAGE] if isinstance(first, str) else ""
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _word(value: Any) -> str:

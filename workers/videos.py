@@ -1,7 +1,6 @@
 """Fetches generated videos at once: Gemini deletes them after two days."""
 
 import base64
-import binascii
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -16,12 +15,13 @@ from gemhooks.gemini.files import Download
 from gemhooks.messages import Publisher
 from gemhooks.metrics import ResultMetrics
 from gemhooks.results import Partial, ResultsStore
-from workers import answers
+from workers import answers, samples
 from workers.announcing import announce
 from workers.batches import OperationReader
 from workers.downloading import Downloading, FileReader, NoSink
 from workers.ports import InteractionReader, JobRecorder
 from workers.progress import unnoted
+from workers.samples import Sample
 from workers.telling import ResultIndex, told
 
 VIDEOS, MP4, METADATA = "videos", "mp4", "json"
@@ -134,14 +134,9 @@ def _checked(partial: Partial) -> int:
 
 
 def _of_operation(operation: Json) -> Iterator[str | bytes]:
-    """As the guide reads it: response.generateVideoResponse.generatedSamples[].video.uri."""
     if operation.get("done") is not True:
         raise NotYet("the video is still being made")
-    response = _object(operation.get("response"))
-    made = _object(response.get("generateVideoResponse")) or response
-    samples = made.get("generatedSamples") or made.get("generatedVideos")
-    for sample in samples if isinstance(samples, list) else ():
-        yield from _of_video(_object(_object(sample).get("video")))
+    yield from map(_source, samples.of_operation(operation))
 
 
 def _of_interaction(interaction: Json) -> Iterator[str | bytes]:
@@ -149,21 +144,14 @@ def _of_interaction(interaction: Json) -> Iterator[str | bytes]:
         if step.get("type") == "model_output":
             for part in answers.objects(step.get("content")):
                 if part.get("type") == "video":
-                    yield from _of_video(part)
+                    yield from map(_source, samples.of_video(part))
 
 
-def _of_video(video: Json) -> Iterator[str | bytes]:
+def _source(sample: Sample) -> str | bytes:
     """A pointer, or the video itself."""
-    uri = next((video[name] for name in ("uri", "name") if isinstance(video.get(name), str)), None)
-    inline = video.get("data") or video.get("videoBytes") or video.get("bytesBase64Encoded")
-    if uri is not None:
-        yield uri
-    elif isinstance(inline, str):
-        try:
-            yield base64.b64decode(inline, validate=True)
-        except binascii.Error:
-            raise Refused("the video in the answer is no base64") from None
-
-
-def _object(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
+    if sample.uri:
+        return sample.uri
+    try:
+        return base64.b64decode(sample.inline, validate=True)
+    except ValueError:
+        raise Refused("the video in the answer is no base64") from None

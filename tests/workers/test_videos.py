@@ -119,6 +119,15 @@ def test_a_video_of_an_interaction_is_found_in_its_steps(it: Bench) -> None:
     assert it.stored("v1_x") == MP4
 
 
+@pytest.mark.parametrize("inline", ["AAA", "\u00e9" * 4, "AAA\n", "*&^%"])
+def test_a_video_that_is_no_base64_is_refused(it: Bench, inline: str) -> None:
+    made = {"generatedSamples": [{"video": {"encodedVideo": inline}}]}
+    it.operations.found = {NAME: {"name": NAME, "done": True, "response": made}}
+
+    with pytest.raises(Refused, match="no base64"):
+        it.fetch(event("video.generated", id=NAME))
+
+
 def test_a_job_that_cannot_be_looked_up_does_not_matter_if_the_event_points(it: Bench) -> None:
     it.files.content = {"files/a": MP4}
     it.operations.found = {NAME: Refused("no")}
