@@ -6,11 +6,11 @@
 Started again after a crash, a call that was made is answered from the ledger, not made again.
 """
 
-import json
 import os
 import sys
-import urllib.request
 from typing import Any
+
+import urllib3
 
 from gemhooks import logs
 from gemhooks.conversations import ToolCall, respond
@@ -22,6 +22,7 @@ from gemhooks.settings import Settings
 
 MOST_TURNS = 20  # an agent that calls functions for ever is stopped
 TIMEOUT = 90.0  # seconds; a turn takes as long as its model
+OK = 200
 functions = Functions()
 
 
@@ -56,13 +57,18 @@ def run_session(session: str, inputs: list[dict[str, Any]]) -> list[dict[str, An
     """One turn of ``sessions.runSession``."""
     base = os.environ.get("CES_BASE_URL", "https://ces.googleapis.com")
     body = {"config": {"session": session}, "inputs": inputs}
-    request = urllib.request.Request(  # noqa: S310 - the address is the operator's
+    answer = urllib3.request(
+        "POST",
         f"{base}/v1/{session}:runSession",
-        json.dumps(body).encode(),
-        {"authorization": f"Bearer {os.environ['CES_TOKEN']}", "content-type": "application/json"},
+        json=body,
+        headers={"authorization": f"Bearer {os.environ['CES_TOKEN']}"},
+        timeout=TIMEOUT,
+        retries=False,
+        redirect=False,  # the token is for nobody else
     )
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - as above
-        outputs: list[dict[str, Any]] = json.load(answer).get("outputs", [])
+    if answer.status != OK:
+        raise OSError(f"the agent answers {answer.status}")
+    outputs: list[dict[str, Any]] = answer.json().get("outputs", [])
     return outputs
 
 
@@ -72,7 +78,7 @@ def main() -> None:
     ledgers = open_ledger(Settings.from_env().database_url.get_secret_value())
     try:
         print(converse(session, text, ledgers.calls))  # noqa: T201 - that is the example
-    except (GemhooksError, OSError) as error:
+    except (GemhooksError, OSError, urllib3.exceptions.HTTPError) as error:
         sys.exit(f"{error}. Start it again: no call that was made is made again.")
     finally:
         ledgers.close()

@@ -125,7 +125,8 @@ ADVICE = {
     "gemhooks/queues/rabbitmq/management": (
         "RabbitMQ's management API",
         "Mend `GEMHOOKS_MANAGEMENT_URL`, with the name and password of a user who has the tag"
-        " `monitoring`, or leave it unset: it is asked for the queues' arguments only.",
+        " `monitoring`, or leave it unset: it is asked for the queues' arguments only. A redirect (3xx)"
+        " is not followed, since the password would go along: name the API where it is.",
     ),
     "gemhooks/queues/rabbitmq/listening": (
         "Listening to RabbitMQ",

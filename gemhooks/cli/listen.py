@@ -101,7 +101,7 @@ class Pauses:
 
 
 def forward(message: Message, url: str, key: bytes) -> int | None:
-    """Post it once, signed now; None where nothing answers."""
+    """Post it once, there and nowhere else, signed now; None where nothing answers."""
     try:
         return sending.post(url, message.body, sending.headers(message.id, message.body, key))
     except Unavailable as error:

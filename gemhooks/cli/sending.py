@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import typer
 
 from gemhooks import signing
-from gemhooks.asking import NO_ANSWER
+from gemhooks.asking import NO_ANSWER, asked
 from gemhooks.errors import Misconfigured, Unavailable
 from gemhooks.settings import Settings
 
@@ -52,7 +52,7 @@ def check(url: str) -> str:
 
 
 def post(url: str, body: bytes, given: dict[str, str]) -> int:
-    """The status that *url* answers; Unavailable where nothing does."""
+    """The status that *url* answers, a redirect's too; Unavailable where nothing does."""
     return ask(url, body, given)[0]
 
 
@@ -62,10 +62,16 @@ def ask(
     """Status and body of a POST, or of a GET where there is no *body*."""
     request = urllib.request.Request(check(url), body, given or {})  # noqa: S310 - checked
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - checked
-            return int(answer.status), answer.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read()
+        return _answer(request)
     except NO_ANSWER as error:
         raise Unavailable(f"nothing answers at {url}: {error}.") from None
+
+
+def _answer(request: urllib.request.Request) -> tuple[int, bytes]:
+    try:
+        answer = asked(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as refusal:  # a redirect, too
+        with refusal:
+            return refusal.code, refusal.read()
+    with answer:
+        return answer.status, answer.read()

@@ -49,7 +49,10 @@ def trigger(
         str, typer.Option(help="whsec_...; better as GEMINI_WEBHOOK_SECRET or ..._FILE")
     ] = "",
 ) -> None:
-    """Send a signed EVENT to a receiver and say what it answered."""
+    """Send a signed EVENT to a receiver and say what it answered.
+
+    Exit code 0 if each is answered with a 2xx, else 1; a redirect is not followed.
+    """
     if event not in BY_TYPE:
         typer.echo(f"note: {event} is not a documented type.", err=True)
     sending.check(to)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
-from gemhooks.asking import NO_ANSWER
+from gemhooks.asking import NO_ANSWER, asked
 from gemhooks.doctor.findings import Finding, green, red, skipped, yellow
 from gemhooks.errors import Unavailable
 from gemhooks.gemini.webhooks import ENABLED, FAILED, Webhook, Webhooks
@@ -46,7 +46,7 @@ def look_at_clock(base_url: str | None) -> Iterator[Finding]:
 
 def _date_of(request: urllib.request.Request) -> str:
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - as above
+        with asked(request, timeout=TIMEOUT) as answer:
             return str(answer.headers.get("Date", ""))
     except urllib.error.HTTPError as error:  # any answer has a date
         error.close()

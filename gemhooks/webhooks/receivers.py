@@ -5,7 +5,6 @@ by the counters of the receiver, which counts an event as published once the que
 """
 
 import urllib.error
-import urllib.request
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from gemhooks.asking import NO_ANSWER
+from gemhooks.asking import NO_ANSWER, asked
 from gemhooks.errors import Misconfigured, Unavailable
 from gemhooks.metrics import OTHER
 from gemhooks.settings import Settings
@@ -113,7 +112,7 @@ def _sum(numbers: Iterable[Numbers]) -> Numbers:
 
 def _get(url: str) -> str:
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:  # noqa: S310 - http only, see of()
+        with asked(url, timeout=TIMEOUT) as answer:
             return bytes(answer.read(LARGEST)).decode("utf-8", "replace")
     except urllib.error.HTTPError as error:
         error.close()

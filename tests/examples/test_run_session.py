@@ -15,6 +15,7 @@ import pytest
 from google.cloud import ces_v1
 
 from tests.integration.processes import ROOT, clean_env
+from tests.services.website import Website
 
 SESSION = "projects/p/locations/us/apps/a/sessions/s"
 TOOL = "projects/p/locations/us/apps/a/tools/t1"
@@ -133,3 +134,13 @@ def test_a_session_that_is_driven_again_refunds_nothing_twice(agent: Agent, tmp_
     assert "no call that was made is made again" in runs[0].stderr
     assert "Traceback" not in runs[0].stderr
     assert "secret" not in runs[0].stderr
+
+
+def test_the_token_goes_nowhere_else(agent: Agent, tmp_path: Path) -> None:
+    with served(agent) as url, Website() as site:
+        site.status, site.location = 302, url
+        run = run_example(tmp_path, site.url)
+
+    assert (run.returncode, agent.tokens) == (1, [])
+    assert "302" in run.stderr
+    assert "Traceback" not in run.stderr

@@ -43,6 +43,13 @@ class Website:
                 self.end_headers()
                 self.wfile.write(site.body)
 
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.do_GET()
+
+            def do_HEAD(self) -> None:
+                self.do_GET()
+
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name
                 """Stay silent."""
 

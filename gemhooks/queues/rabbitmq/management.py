@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 import pika
 
 from gemhooks import topology
-from gemhooks.asking import NO_ANSWER
+from gemhooks.asking import NO_ANSWER, asked
 from gemhooks.errors import Misconfigured, Unavailable
 
 TIMEOUT = 5.0  # seconds
@@ -42,7 +42,7 @@ def _arguments(url: str, parameters: pika.URLParameters, kind: str) -> dict[str,
         headers={"Authorization": _credentials(parameters)},
     )
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 - as above
+        with asked(request, timeout=TIMEOUT) as answer:
             return {each["name"]: each.get("arguments", {}) for each in json.load(answer)}
     except urllib.error.HTTPError as error:
         error.close()

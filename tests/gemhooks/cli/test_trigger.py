@@ -167,9 +167,10 @@ def test_what_is_no_url_is_told(url: str) -> None:
         b"AMQP\x00\x00\x09\x01",
         b"SSH-2.0-OpenSSH_9.2\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ncut",
+        b"HTTP/1.1 503 No\r\nContent-Length: 100\r\n\r\ncut",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     ],
-    ids=["amqp", "ssh", "cut", "chunks"],
+    ids=["amqp", "ssh", "cut", "cut-refusal", "chunks"],
 )
 @pytest.mark.parametrize("option", ["--to", "--simulator"])
 def test_an_answer_that_is_none_is_one_sentence(option: str, answer: bytes) -> None:
