@@ -21,7 +21,7 @@ from bench import figures
 from bench.killing import Killed, killed
 from bench.processes import ROOT, ours, running
 from bench.stats import ratio
-from gemhooks.events import bare_id
+from gemhooks.heads import bare_id
 
 ALLOWED_MIB, STORE_VS_CURL, ROWS_VS_SDK, ALLOWED_TWICE = 60.0, 0.7, 3.0, 0.05
 

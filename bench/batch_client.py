@@ -17,7 +17,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from gemhooks import events, logs
+from gemhooks import events, heads, logs
 from gemhooks.gemini import Gemini
 from gemhooks.messages import Message
 from gemhooks.metrics import ResultMetrics
@@ -53,7 +53,7 @@ class Nobody:
 
 
 def store(gemini: Gemini, folder: Path, name: str) -> int:
-    results, source = ResultsStore(str(folder)), f"files/batch-{events.bare_id(name)}"
+    results, source = ResultsStore(str(folder)), f"files/batch-{heads.bare_id(name)}"
     with results.partial("batches", "plain", "rows.jsonl") as partial:
         Downloading(gemini.files, source, partial, NoSink()).run()
         results.put(partial, "batches", "plain", "rows.jsonl")
@@ -69,7 +69,7 @@ def rows(gemini: Gemini, folder: Path, name: str) -> int:
     event = events.parse(json.dumps({"type": "batch.succeeded", "data": {"id": name}}).encode())
     assert isinstance(event, events.BatchEvent)  # noqa: S101 - for the type checker
     fetcher.fetch(event)
-    summary = results.read("batches", events.bare_id(name), "summary.json") or b"{}"
+    summary = results.read("batches", heads.bare_id(name), "summary.json") or b"{}"
     return int(json.loads(summary)["rows"])
 
 
@@ -78,7 +78,7 @@ def sdk(url: str, name: str) -> int:
     from google import genai  # noqa: PLC0415 - only where it is measured
 
     client = genai.Client(api_key="any", http_options={"base_url": url})
-    content = client.files.download(file=f"files/batch-{events.bare_id(name)}")
+    content = client.files.download(file=f"files/batch-{heads.bare_id(name)}")
     return sum(1 for line in content.decode().splitlines() if json.loads(line))
 
 

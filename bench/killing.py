@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from bench.batch_worker import COUNTER
 from bench.processes import ROOT, environment, ours
 from gemhooks import topology
-from gemhooks.events import bare_id
+from gemhooks.heads import bare_id
 from gemhooks.messages import Broker, Message
 from gemhooks.queues.connect import connect
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar, overload
 
 from gemhooks import handlers, topology
 from gemhooks.events import BY_TYPE, Event
-from gemhooks.settings import schedule
+from gemhooks.spelling import schedule
 
 E = TypeVar("E", bound=Event)
 Handler = Callable[[E], object]  # a plain function or an async one

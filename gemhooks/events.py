@@ -4,8 +4,7 @@ Sources: the event catalog of Gemini's webhooks guide and the Webhooks API refer
 or the services in the wild disagree, every variant is read.
 """
 
-import re
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     AliasChoices,
@@ -16,27 +15,11 @@ from pydantic import (
     model_validator,
 )
 
-from gemhooks import jsontext, topology
+from gemhooks import heads, jsontext, topology
 from gemhooks.errors import Undecodable
 
 LONGEST_ID = 2048  # characters
 DEEPEST = 200  # levels of nesting; a body deeper than that is nobody's event
-UNKNOWN = "unknown"
-_PREFIX = re.compile(r"^(?:interactions/|batches/|(?:models/[^/]+/)?operations/)(?=.)", re.DOTALL)
-
-
-def bare_id(resource_id: str) -> str:
-    """*resource_id* without the prefix that some places write and others don't.
-
-    >>> bare_id("batches/b1"), bare_id("models/veo/operations/o1"), bare_id("v1_x")
-    ('b1', 'o1', 'v1_x')
-    """
-    return _PREFIX.sub("", resource_id)
-
-
-def subject(event_type: str, resource_id: str) -> str:
-    """See :attr:`Event.subject`."""
-    return f"{event_type}:{bare_id(resource_id)}"
 
 
 def _plain(value: Any) -> Any:
@@ -46,15 +29,6 @@ def _plain(value: Any) -> Any:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _id_in(data: dict[str, Any]) -> Any:
-    """The first of its names that holds a text."""
-    for name in ("id", "name", "interaction_id"):
-        found = data.get(name)
-        if found and isinstance(found, str):
-            return found
-    return data.get("id")
 
 
 Code = Annotated[int | str | None, BeforeValidator(_plain)]
@@ -110,31 +84,19 @@ class Event(BaseModel, frozen=True, extra="allow"):
     @property
     def subject(self) -> str:
         """What it tells, whatever names it tells it by: the same text for every copy."""
-        return subject(self.canonical_type, self.data.id)
+        return heads.subject(self.canonical_type, self.data.id)
 
     @model_validator(mode="before")
     @classmethod
     def _gather(cls, given: Any) -> Any:
         """Bring the id and the user's metadata to where the guide puts them."""
-        data = _data_in(given)
+        data = heads.data_in(given)
         if data is None:
             return given
         metadata = data.get("user_metadata", given.get("user_metadata"))
         data["user_metadata"] = metadata if isinstance(metadata, dict) else {}
-        data["id"] = _id_in(data)
+        data["id"] = heads.id_in(data)
         return {**given, "data": data, "version": _word(given.get("version"))}
-
-
-def _data_in(given: Any) -> dict[str, Any] | None:
-    """What tells of the resource, in one dict of its own, wherever it stands."""
-    if not isinstance(given, dict):
-        return None
-    data = given.get("data")
-    data = given.get("interaction") if data is None else data
-    if not isinstance(data, dict):
-        return None
-    nested = data.get("interaction")
-    return {**nested, **data} if isinstance(nested, dict) else data.copy()
 
 
 def _word(value: Any) -> str | None:
@@ -362,72 +324,6 @@ FAMILIES: dict[str, type[Event]] = {
 }
 
 
-class Head(NamedTuple):
-    """The little of a body that the receiver reads; all of it optional."""
-
-    type: str = UNKNOWN
-    time: str = ""
-    traceparent: str = ""
-
-
-def head_of(body: bytes) -> Head:
-    """Read type, time and traceparent; a body of any shape gives at least Head("unknown").
-
-    The receiver must not refuse a verified webhook for what is in it: Gemini disables
-    endpoints that fail.
-    """
-    try:
-        given = jsontext.loads(body)
-    except (jsontext.Malformed, RecursionError):
-        return Head()
-    if not isinstance(given, dict):
-        return Head()
-    return Head(
-        type=_type_in(given) or UNKNOWN,
-        time=_string(given.get("timestamp")),
-        traceparent=_traceparent(given),
-    )
-
-
-def named_in(given: Any) -> tuple[str, str]:
-    """The type and the bare id that *given* names, read as an event is; empty for what it lacks."""
-    if not isinstance(given, dict):
-        return "", ""
-    found = _id_in(_data_in(given) or {})
-    return _type_in(given), bare_id(found) if isinstance(found, str) else ""
-
-
-def named_by(body: bytes) -> tuple[str, str]:
-    """The same of a body; nothing for one that is no event."""
-    try:
-        return named_in(jsontext.loads(body))
-    except (jsontext.Malformed, RecursionError):
-        return "", ""
-
-
-def type_of(body: bytes) -> str:
-    """The event type, or "unknown"."""
-    return head_of(body).type
-
-
-def _type_in(given: dict[str, Any]) -> str:
-    """What the receiver routes by and the worker acts on: one reading, so that they agree."""
-    return _string(given.get("type")) or _string(given.get("event_type"))
-
-
-def _string(value: Any) -> str:
-    return value if isinstance(value, str) and len(value) <= 255 else ""  # noqa: PLR2004 - AMQP's shortstr
-
-
-def _traceparent(given: dict[str, Any]) -> str:
-    data = given.get("data")
-    for place in (data, given):
-        metadata = place.get("user_metadata") if isinstance(place, dict) else None
-        if isinstance(metadata, dict):
-            return _string(metadata.get("traceparent"))
-    return ""
-
-
 def parse(body: bytes) -> Event:
     """Read a whole body; a type that this release doesn't know is read as its family, or as Event.
 
@@ -437,7 +333,7 @@ def parse(body: bytes) -> Event:
         given = jsontext.loads(body)
         if body.count(b"{") + body.count(b"[") > DEEPEST and is_too_deep(given):
             raise Undecodable("the body is nested too deeply")
-        event_type = _type_in(given) if isinstance(given, dict) else ""
+        event_type = heads.type_in(given) if isinstance(given, dict) else ""
         if event_type and "type" in given:
             given["type"] = event_type
         return _model_of(event_type).model_validate(given)

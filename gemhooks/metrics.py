@@ -14,9 +14,10 @@ from prometheus_client.registry import Collector
 
 from gemhooks.beside import beside
 from gemhooks.errors import LedgerUnavailable
-from gemhooks.events import BY_TYPE, FAMILIES
+from gemhooks.heads import FAMILIES, TYPES
 
 PATIENCE = 2.0  # seconds; Prometheus gives a scrape ten
+KNOWN = frozenset(TYPES)
 OTHER = "other"  # what a stranger can choose must not become a series of its own
 FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 LAGS = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
@@ -24,7 +25,7 @@ SLOW = (0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0)
 
 
 def known_type(event_type: str) -> str:
-    return event_type if event_type in BY_TYPE else OTHER
+    return event_type if event_type in KNOWN else OTHER
 
 
 class _Counted:
@@ -303,7 +304,7 @@ class ReconcilerMetrics:
                 registry=registry,
             )
         )
-        for event_type in BY_TYPE:  # from 0: a first miss must be an increase, not a new series
+        for event_type in TYPES:  # from 0: a first miss must be an increase, not a new series
             self._missed.add(event_type, amount=0)
         self._rounds = Counter(
             "gemhooks_reconciler_rounds_total", "Rounds that came to their end.", registry=registry

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
-from gemhooks import events
+from gemhooks import heads
 from gemhooks.errors import InvalidSignature, KeysUnavailable, Misconfigured
 
 if TYPE_CHECKING:
@@ -577,9 +577,9 @@ def _check_event(claims: Mapping[str, Any], body: bytes) -> None:
     """Refuse a token that names another event than the body does, wherever it names it."""
     actual = None
     for place in (claims, *(claims.get(name) for name in EVENT_CLAIMS)):
-        named = events.named_in(place)
+        named = heads.named_in(place)
         if any(named):
-            actual = actual or events.named_by(body)
+            actual = actual or heads.named_by(body)
             if any(a and a != b for a, b in zip(named, actual, strict=True)):
                 _refuse(Reason.CLAIMS_MISMATCH)
 

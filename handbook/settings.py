@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from pydantic import BeforeValidator, SecretStr
+from msgspec.structs import FieldInfo, fields
 
 from gemhooks.settings import Settings, variables
+from gemhooks.spelling import SecretText, reader_of, seconds
 
 # By whom they are read, in the order of the page. Every field stands here once.
 ABOUT: dict[str, dict[str, str]] = {
@@ -78,6 +79,7 @@ ABOUT: dict[str, dict[str, str]] = {
     },
 }
 UNSEEN = {"webhook_secret_path"}  # it is where webhook_secret was read from
+FIELDS: dict[str, FieldInfo] = {field.name: field for field in fields(Settings)}
 UNITS = ((86400, "d"), (3600, "h"), (60, "m"))
 
 
@@ -100,12 +102,13 @@ def _table(fields: dict[str, str]) -> str:
 
 
 def _default(field: str) -> str:
-    model = Settings.model_fields[field]
-    value = model.default
-    if isinstance(value, SecretStr):
-        value = value.get_secret_value()
-    is_time = any(isinstance(each, BeforeValidator) for each in model.metadata)
-    text = _seconds(value) if isinstance(value, float) and is_time else _text(value)
+    kind, value = FIELDS[field].type, FIELDS[field].default
+    if isinstance(value, SecretText):
+        text = value.get_secret_value()
+    elif isinstance(value, float) and reader_of(kind) is seconds:
+        text = _seconds(value)
+    else:
+        text = _text(value)
     return f"`{text}`" if text else ""
 
 

@@ -11,7 +11,7 @@ import structlog
 from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException, NotFound, UnsupportedMediaType
 
-from gemhooks import events
+from gemhooks import heads
 from gemhooks.errors import InvalidSignature, KeysUnavailable, PublishFailed
 from gemhooks.keys import WouldWait
 from gemhooks.messages import UNKNOWN, Message, Publisher, fits_shortstr
@@ -125,7 +125,7 @@ def _headers(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _message(webhook: Webhook, environ: Mapping[str, str]) -> Message:
-    head = events.head_of(webhook.body)
+    head = heads.head_of(webhook.body)
     is_plain = fits_shortstr(head.type) and fits_shortstr(webhook.id)
     kind = environ.get("CONTENT_TYPE", "")
     return Message(

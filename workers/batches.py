@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import orjson
 import structlog
 
-from gemhooks import events, jsontext
+from gemhooks import events, heads, jsontext
 from gemhooks.batches import Summary, Tally, read_row
 from gemhooks.batches.lines import lines_of
 from gemhooks.batches.rows import Outcome, row_of
@@ -58,7 +58,7 @@ class BatchFetcher:
 
     def fetch(self, event: events.BatchEvent) -> None:
         try:
-            operation = self.operations.get(f"batches/{events.bare_id(event.data.id)}")
+            operation = self.operations.get(f"batches/{heads.bare_id(event.data.id)}")
         except (Gone, NotYet) as error:
             if isinstance(event, events.BatchSucceeded):
                 raise
@@ -66,7 +66,7 @@ class BatchFetcher:
             return
         batch = batches.read(operation)
         if not batch.has_ended:  # the event was ahead of what can be read
-            raise NotYet(f"the batch is still {batch.state or events.UNKNOWN}")
+            raise NotYet(f"the batch is still {batch.state or heads.UNKNOWN}")
         summary = self._known(batch) or self._fetched(event, batch)
         self._tell(event, summary)
         self._record(event, summary)
@@ -248,4 +248,4 @@ def _outcome(batch: Batch, tally: Tally) -> str:
     """A job that succeeded is what its rows are; a state nobody knows is never a success."""
     if batch.state in (batches.SUCCEEDED, batches.PARTLY):
         return tally.outcome(batch.requested)
-    return batch.state if batch.state in batches.ENDED else events.UNKNOWN
+    return batch.state if batch.state in batches.ENDED else heads.UNKNOWN

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from gemhooks import events, jsontext, topology
+from gemhooks import heads, jsontext, topology
 from gemhooks.functions.records import CallRecord
 from gemhooks.messages import CONFIRM_TIMEOUT, Message, Publisher, confirm
 
@@ -43,7 +43,7 @@ def _message(record: CallRecord, user_metadata: dict[str, Any]) -> Message:
         body=body,
         timestamp=int(time.time()),
         time=when,
-        traceparent=events.head_of(body).traceparent,
+        traceparent=heads.head_of(body).traceparent,
     )
 
 

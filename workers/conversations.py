@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from gemhooks import events, jsontext
+from gemhooks import events, heads, jsontext
 from gemhooks.conversations import to_messages
 from gemhooks.gemini import FetchedInteraction
 from gemhooks.messages import CONFIRM_TIMEOUT, Message, Publisher
@@ -66,5 +66,5 @@ def _messages(
             body=(raw := jsontext.dumps(body)),
             timestamp=int(time.time()),
             time=when,
-            traceparent=events.head_of(raw).traceparent,
+            traceparent=heads.head_of(raw).traceparent,
         )

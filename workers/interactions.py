@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from gemhooks import events, jsontext
+from gemhooks import events, heads, jsontext
 from gemhooks.errors import Gone, NotYet
 from gemhooks.functions.resuming import look_again
 from gemhooks.gemini import FetchedInteraction
@@ -47,7 +47,7 @@ class InteractionFetcher:
 
     def fetch(self, event: events.InteractionEvent) -> None:
         began = time.monotonic()
-        interaction_id = events.bare_id(event.data.id)
+        interaction_id = heads.bare_id(event.data.id)
         fetched = self.gemini.get(interaction_id)
         if self.chains is not None:
             self.chains.notice(interaction_id, answers.user_metadata(fetched.parsed))
@@ -126,11 +126,11 @@ def _tells_of_calls(event: events.InteractionEvent) -> bool:
 
 
 def _state(status: Any) -> str:
-    return str(status) if status in KNOWN else events.UNKNOWN
+    return str(status) if status in KNOWN else heads.UNKNOWN
 
 
 def _oddity(state: str, status: Any) -> str:
-    return f"unknown status {status!r}"[:120] if state == events.UNKNOWN else ""
+    return f"unknown status {status!r}"[:120] if state == heads.UNKNOWN else ""
 
 
 def _metadata(event: events.Event, fetched: FetchedInteraction) -> dict[str, Any]:
@@ -167,5 +167,5 @@ def _fetched_message(
         body=body,
         timestamp=int(time.time()),
         time=when,
-        traceparent=events.head_of(body).traceparent,
+        traceparent=heads.head_of(body).traceparent,
     )

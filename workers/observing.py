@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gemhooks.errors import Reject
-from gemhooks.events import bare_id
 from gemhooks.gemini import Gemini
+from gemhooks.heads import bare_id
 from workers import sightings
 from workers.sightings import Sighting
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from gemhooks import events, jsontext, topology
+from gemhooks import heads, jsontext, topology
 from gemhooks.errors import Gone, NotYet, Reject, Retry
 from gemhooks.functions import resuming
 from gemhooks.ledger import Job, Ledgers
@@ -170,7 +170,7 @@ class Reconciler:
 
     def _is_left(self, event_type: str, job: Job) -> bool:
         """Its event was handled, and yet it is open."""
-        subject = events.subject(event_type, job.id)
+        subject = heads.subject(event_type, job.id)
         if not any(self._handled.is_done(queue, subject) for queue in _queues_of(event_type)):
             return False
         now = self._jobs.get(job.kind, job.id)  # it may have ended while we looked
@@ -178,7 +178,7 @@ class Reconciler:
 
     def _afresh(self, queue: str, message: Message, job: Job) -> Message:
         """*message* as the first forced replay that the queue has not seen."""
-        subject = events.subject(message.type, job.id)
+        subject = heads.subject(message.type, job.id)
         replays = (replace(message, replay=number) for number in count(1))
         return next(
             each for each in replays if not self._handled.is_known(queue, each.key_of(subject))
@@ -194,7 +194,7 @@ class Reconciler:
             return True
         if job.reported == resuming.TYPE and event_type == ASKED:
             return True
-        subject = events.subject(event_type, job.id)
+        subject = heads.subject(event_type, job.id)
         return any(self._handled.is_known(queue, subject) for queue in _queues_of(event_type))
 
     def _list_batches(self) -> None:
@@ -243,13 +243,13 @@ def _message(event_type: str, job: Job, sighting: Sighting) -> Message:
         {"type": event_type, "version": "v1", "timestamp": told, "data": _data(job, sighting)}
     )
     return Message(
-        id=f"poll/{events.subject(event_type, job.id)}",
+        id=f"poll/{heads.subject(event_type, job.id)}",
         type=event_type,
         body=body,
         timestamp=int(time.time()),
         time=told,
         source=Source.POLL,
-        traceparent=events.head_of(body).traceparent,
+        traceparent=heads.head_of(body).traceparent,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from gemhooks import events
+from gemhooks import events, heads
 from gemhooks.errors import Gone, NotYet
 from workers.hints import is_hint
 from workers.ports import JobRecorder
@@ -58,7 +58,7 @@ class EventRecorder:
 def kind_and_state(event: events.Event) -> tuple[str, str]:
     """``batch.succeeded`` is a batch that succeeded, and so is the older ``batch.completed``."""
     kind, _, state = event.canonical_type.partition(".")
-    return kind, state or events.UNKNOWN
+    return kind, state or heads.UNKNOWN
 
 
 def _failure(resource: events.Resource) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from gemhooks.events import UNKNOWN
+from gemhooks.heads import UNKNOWN
 from workers import answers, samples
 from workers.answers import fields
 

@@ -4,7 +4,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from gemhooks import events, jsontext
+from gemhooks import events, heads, jsontext
 from gemhooks.messages import Message
 
 
@@ -22,7 +22,7 @@ def told(event: events.Event, name: str, data: dict[str, Any], *, key: str = "")
     Its id is the same at every attempt, so that a second one is known as a copy.
     """
     when = event.timestamp or datetime.now(UTC).isoformat().replace("+00:00", "Z")
-    resource = events.bare_id(event.data.id)
+    resource = heads.bare_id(event.data.id)
     body = jsontext.dumps({"type": name, "version": "1", "timestamp": when, "data": data})
     return Message(
         id=f"{resource}/{name}/{key}" if key else f"{resource}/{name}",

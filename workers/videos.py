@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from gemhooks import events, jsontext
+from gemhooks import events, heads, jsontext
 from gemhooks.errors import Gone, NotYet, Refused, Retry
 from gemhooks.gemini.files import Download
 from gemhooks.messages import Publisher
@@ -80,7 +80,7 @@ class VideoFetcher:
             yield from _of_interaction(self.interactions.get(job_id).parsed)
 
     def _fetch_sample(self, event: events.VideoGenerated, number: int, source: str | bytes) -> None:
-        bare = events.bare_id(event.data.id)
+        bare = heads.bare_id(event.data.id)
         name = bare if number == 1 else f"{bare}-{number}"
         known = self.results.read(VIDEOS, name, METADATA)
         metadata = jsontext.loads(known) if known else self._stored(name, source)

@@ -8,7 +8,7 @@ import typer
 
 from gemhooks.cli.writing import aside
 from gemhooks.errors import Misconfigured
-from gemhooks.events import bare_id
+from gemhooks.heads import bare_id
 from gemhooks.settings import Settings
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from gemhooks.errors import Unavailable
+from gemhooks.settings import Settings
 
 OK = 200
 
@@ -18,8 +19,6 @@ def health(
     timeout: Annotated[float, typer.Option(help="seconds", min=0.1)] = 3.0,
 ) -> None:
     """Ask this container's process on GEMHOOKS_ADMIN_PORT; exit code 1 where it is not well."""
-    from gemhooks.settings import Settings  # noqa: PLC0415 - pydantic is slow to import
-
     settings = Settings.from_env()
     path = "/livez" if live else "/readyz"
     told = answer(reachable(settings.admin_host), settings.admin_port, path, timeout)

@@ -12,8 +12,9 @@ import typer
 from gemhooks.cli.tables import Format, FormatOption, show, show_one
 from gemhooks.cli.waking import wake
 from gemhooks.errors import Misconfigured
-from gemhooks.events import FAMILIES, bare_id
-from gemhooks.settings import Settings, seconds
+from gemhooks.heads import FAMILIES, bare_id
+from gemhooks.settings import Settings
+from gemhooks.spelling import seconds
 
 if TYPE_CHECKING:  # SQLAlchemy is slow to import, and --help is not
     from gemhooks.ledger import Job, Ledgers
@@ -90,9 +91,12 @@ def duration(text: str) -> float | None:
     """``2h`` in seconds, None for nothing; Misconfigured for what is no duration."""
     if not text:
         return None
-    if isinstance(found := seconds(text), float):
-        return found
-    raise Misconfigured(f"--expected-in {text!r} is no duration; say 90s, 10m, 2h or 1d.")
+    try:
+        return seconds(text)
+    except ValueError:
+        raise Misconfigured(
+            f"--expected-in {text!r} is no duration; say 90s, 10m, 2h or 1d."
+        ) from None
 
 
 @app.command("show")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from gemhooks import events, signing
+from gemhooks import heads, signing
 from gemhooks.errors import GemhooksError, InvalidSignature, Misconfigured
 from gemhooks.gemini import Gemini
 from gemhooks.messages import Message
@@ -47,7 +47,7 @@ class Ear(ThreadingHTTPServer):
     def take(self, headers: dict[str, str], body: bytes) -> int:
         try:
             webhook = signing.verify(headers, body, self.keys, now=time.time())
-            head = events.head_of(body)
+            head = heads.head_of(body)
             self.heard.put_nowait(
                 Message(
                     webhook.id, head.type, body, webhook.timestamp, head.time, scheme=webhook.scheme

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from gemhooks.cli.tables import Format, FormatOption, show, show_one
 from gemhooks.cli.writing import aside
 from gemhooks.errors import Misconfigured
-from gemhooks.events import bare_id
+from gemhooks.heads import bare_id
 from gemhooks.settings import Settings
 
 if TYPE_CHECKING:

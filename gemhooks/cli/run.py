@@ -61,13 +61,15 @@ def consume(
     (gemhooks.service.Parts: settings, broker, ledgers).
     """
     sys.path.insert(0, str(Path.cwd()))
+    from msgspec.structs import replace  # noqa: PLC0415
+
     from gemhooks import service  # noqa: PLC0415 - SQLAlchemy is slow to import, and --help is not
     from gemhooks.settings import Settings  # noqa: PLC0415
 
     found = {target: load(target) for target in targets}
     settings = Settings.from_env()
     if concurrency is not None:
-        settings = settings.model_copy(update={"concurrency": concurrency})
+        settings = replace(settings, concurrency=concurrency)
     raise typer.Exit(service.run(lambda parts: merge(found, parts, queue or []), settings))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from gemhooks.events import bare_id
+from gemhooks.heads import bare_id
 
 Json = dict[str, Any]
 

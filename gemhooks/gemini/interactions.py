@@ -5,9 +5,9 @@ from typing import Any
 
 from gemhooks import jsontext
 from gemhooks.errors import AnswerLost, NotYet, Refused
-from gemhooks.events import bare_id
 from gemhooks.gemini.client import Connection, segment
 from gemhooks.gemini.errors import MALFORMED
+from gemhooks.heads import bare_id
 
 
 @dataclass(frozen=True, slots=True)

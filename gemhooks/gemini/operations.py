@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from gemhooks.errors import Retry
-from gemhooks.events import bare_id
 from gemhooks.gemini.client import segment
 from gemhooks.gemini.errors import MALFORMED
 from gemhooks.gemini.rest import Rest
+from gemhooks.heads import bare_id
 
 PAGE = 100  # operations an answer
 MOST_PAGES = 50

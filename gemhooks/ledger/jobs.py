@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from gemhooks.events import bare_id
+from gemhooks.heads import bare_id
 from gemhooks.ledger.clock import Now
 from gemhooks.ledger.database import Database
 from gemhooks.ledger.tables import jobs

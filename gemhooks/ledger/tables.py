@@ -37,7 +37,7 @@ jobs = sa.Table(
     "jobs",
     metadata,
     sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("key", sa.Text, nullable=False),  # the id without its prefix, see events.bare_id
+    sa.Column("key", sa.Text, nullable=False),  # the id without its prefix, see heads.bare_id
     sa.Column("id", sa.Text, nullable=False),  # as it was told
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("event_type", sa.Text, nullable=False),

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 
 from gemhooks import topology
-from gemhooks.events import subject
+from gemhooks.heads import subject
 from gemhooks.queues.rabbitmq import RabbitBroker
 from gemhooks.simulator.deliveries import Attempt, is_success
 from gemhooks.simulator.faults import Kind

@@ -13,7 +13,8 @@ import yaml
 
 from deploy.kubernetes import rules
 from gemhooks import topology
-from gemhooks.settings import UNITS, Settings, check_names, known_names
+from gemhooks.settings import Settings, check_names, known_names
+from gemhooks.spelling import UNITS
 
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"

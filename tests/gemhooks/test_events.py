@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemhooks import events, topology
+from gemhooks import events, heads, topology
 from gemhooks.errors import Undecodable
 
 DOCUMENTED = [
@@ -103,8 +103,8 @@ def test_another_state_or_another_case_is_another_subject(other: tuple[str, str]
 
 @given(st.text(min_size=1))
 def test_no_prefix_eats_the_whole_id(resource_id: str) -> None:
-    assert events.bare_id(resource_id)
-    assert resource_id.endswith(events.bare_id(resource_id))
+    assert heads.bare_id(resource_id)
+    assert resource_id.endswith(heads.bare_id(resource_id))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_user_metadata_is_found_in_the_data_and_beside_it() -> None:
 def test_a_byte_order_mark_is_no_part_of_the_event() -> None:
     marked = codecs.BOM_UTF8 + body("interaction.completed")
 
-    assert events.type_of(marked) == events.parse(marked).type == "interaction.completed"
+    assert heads.type_of(marked) == events.parse(marked).type == "interaction.completed"
 
 
 def test_a_large_integer_is_not_rounded() -> None:
@@ -187,7 +187,7 @@ def test_what_is_no_event_is_undecodable_and_nothing_else(given_body: bytes) -> 
 
 @given(st.binary())
 def test_any_bytes_have_a_head(given_body: bytes) -> None:
-    assert isinstance(events.head_of(given_body).type, str)
+    assert isinstance(heads.head_of(given_body).type, str)
 
 
 @given(st.dictionaries(st.sampled_from(["type", "data", "id", "version"]), st.text()))
@@ -206,14 +206,14 @@ def test_receiver_and_worker_read_the_same_type_from_duplicate_keys() -> None:
         b'"data":{"id":"int_1","id":"int_2"}}'
     )
 
-    assert events.type_of(twice) == events.parse(twice).type
+    assert heads.type_of(twice) == events.parse(twice).type
 
 
 @pytest.mark.parametrize(
     "given_body", [*NOBODYS[:9], b'{"type":5}', b'{"type":"' + b"x" * 256 + b'"}']
 )
 def test_a_type_that_cannot_be_a_routing_key_is_unknown(given_body: bytes) -> None:
-    assert events.type_of(given_body) in ("unknown", "x")
+    assert heads.type_of(given_body) in ("unknown", "x")
 
 
 def test_every_event_of_gemini_lands_in_a_built_in_queue() -> None:
@@ -236,7 +236,7 @@ def test_where_one_name_of_the_type_is_unusable_both_read_the_other(odd: object)
         {"type": odd, "event_type": "interaction.completed", "data": {"id": "int_1"}}
     )
 
-    assert events.type_of(body) == events.parse(body).type == "interaction.completed"
+    assert heads.type_of(body) == events.parse(body).type == "interaction.completed"
     assert isinstance(events.parse(body), events.InteractionCompleted)
 
 
@@ -245,3 +245,8 @@ def test_an_id_without_end_is_undecodable() -> None:
 
     with pytest.raises(Undecodable, match="at most 2048"):
         events.parse(body)
+
+
+def test_the_names_that_are_known_without_the_classes_are_theirs() -> None:
+    assert list(events.BY_TYPE) == list(heads.TYPES)
+    assert list(events.FAMILIES) == list(heads.FAMILIES)

@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import orjson
 import pytest
+from msgspec import convert
+from msgspec.structs import fields
 from structlog.testing import capture_logs
 
 from gemhooks.errors import Misconfigured
-from gemhooks.settings import Settings, known_names, schedule
+from gemhooks.settings import Settings, known_names
+from gemhooks.spelling import SecretText, schedule
 
 
 def test_nothing_set_runs_on_embedded_parts() -> None:
@@ -89,7 +93,21 @@ def test_a_word_may_be_written_in_capitals(name: str) -> None:
             "GEMHOOKS_RETRY_SCHEDULE is not usable: '5s; 30s' is no list of waits such as '5s 1m",
         ),
         ({"GEMHOOKS_RETRY_SCHEDULE": ","}, "',' is no list of waits such as '5s 1m 10m'"),
-        ({"GEMHOOKS_CONCURRENCY": "0"}, "GEMHOOKS_CONCURRENCY is not usable"),
+        (
+            {"GEMHOOKS_CONCURRENCY": "0"},
+            "GEMHOOKS_CONCURRENCY is not usable: expected `int` >= 1.",
+        ),
+        ({"GEMHOOKS_CONCURRENCY": "many"}, "GEMHOOKS_CONCURRENCY is not usable: 'many' is no numb"),
+        ({"GEMHOOKS_CONCURRENCY": "1.5"}, "GEMHOOKS_CONCURRENCY is not usable"),
+        ({"GEMHOOKS_CONCURRENCY": "nan"}, "GEMHOOKS_CONCURRENCY is not usable"),
+        ({"GEMHOOKS_RECONCILE_RATE": "nan"}, "GEMHOOKS_RECONCILE_RATE is not usable"),
+        ({"GEMHOOKS_GRACE": "-5"}, "GEMHOOKS_GRACE is not usable: '-5' is no time"),
+        ({"GEMHOOKS_TOLERANCE": "1.5"}, "GEMHOOKS_TOLERANCE is not usable"),
+        ({"GEMHOOKS_TRACING": "2"}, "GEMHOOKS_TRACING is not usable: '2' is neither 1 nor 0."),
+        (
+            {"GEMHOOKS_LEDGER": "none"},
+            "GEMHOOKS_LEDGER is not usable: 'none' is none of on, off.",
+        ),
         ({"GEMHOOKS_LEASE": "inf"}, "GEMHOOKS_LEASE is not usable"),
         ({"GEMHOOKS_DRAIN_DELAY": "nan"}, "GEMHOOKS_DRAIN_DELAY is not usable"),
         ({"GEMHOOKS_RETRY_SCHEDULE": "5s inf"}, "GEMHOOKS_RETRY_SCHEDULE is not usable"),
@@ -135,10 +153,29 @@ def test_durations_have_units() -> None:
     assert settings.grace == 60.0
 
 
-def test_secrets_are_not_shown() -> None:
-    shown = repr(Settings.from_env({"GEMINI_API_KEY": "AIzaSecret"}))
+@pytest.mark.parametrize(("text", "meant"), [("1", True), ("Yes", True), ("0", False)])
+def test_a_switch_is_on_or_off(text: str, *, meant: bool) -> None:
+    assert Settings.from_env({"GEMHOOKS_TRACING": text}).tracing is meant
 
-    assert "AIzaSecret" not in shown
+
+def test_secrets_are_not_shown() -> None:
+    settings = Settings.from_env({"GEMINI_API_KEY": "AIzaSecret"})
+    secret = settings.gemini_api_key
+
+    assert "AIzaSecret" not in f"{settings} {settings!r} {secret} {secret!r}"
+    assert "AIzaSecret" not in orjson.dumps({"key": secret}, default=repr).decode()
+
+
+def test_secrets_are_compared_and_counted_by_their_text() -> None:
+    assert SecretText("a") == SecretText("a") != SecretText("b")
+    assert len({SecretText("a"), SecretText("a")}) == 1
+    assert SecretText("a")
+    assert not SecretText()
+
+
+def test_each_default_is_one_that_could_be_written() -> None:
+    for field in fields(Settings):
+        assert convert(field.default, field.type) == field.default
 
 
 def test_what_runs_may_end_before_compose_or_kubernetes_kill_it() -> None:

@@ -123,10 +123,13 @@ def test_the_version_is_said() -> None:
     assert command("gemhooks", "--version").stdout.startswith("gemhooks 0.")
 
 
-def test_the_receiver_imports_nothing_of_the_sdk_the_database_or_the_command_line() -> None:
+def test_the_receiver_imports_nothing_of_the_sdk_the_models_the_database_or_the_command_line() -> (
+    None
+):
+    others = ("google.genai", "pydantic", "sqlalchemy", "typer", "rich")
     code = (
-        "import sys, gemhooks.entry, receiver.server, gemhooks.queues.rabbitmq;"
-        "print([m for m in ('google.genai', 'sqlalchemy', 'typer', 'rich') if m in sys.modules])"
+        "import sys, gemhooks.entry, receiver.server, gemhooks.queues.rabbitmq.broker;"
+        f"print([name for name in {others} if name in sys.modules])"
     )
     ended = script(code)
 

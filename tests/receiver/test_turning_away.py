@@ -63,6 +63,7 @@ def connected(port: int) -> socket.socket | None:
     """A client that has sent its request; None where it was not let in."""
     with suppress(TimeoutError):
         client = socket.create_connection(("127.0.0.1", port), timeout=BRIEFLY)
+        client.settimeout(TIMEOUT)  # once it is in, it is answered, however busy the machine is
         client.sendall(request())
         return client
     return None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gemhooks import events
+from gemhooks import events, heads
 from gemhooks.errors import Gone, NotYet, PublishFailed, Refused, Retry
 from gemhooks.gemini.errors import of_status
 from gemhooks.ledger import Job, Ledgers, open_ledger
@@ -149,7 +149,7 @@ def test_an_end_that_no_event_told_is_told_once_in_geminis_place(
     (message,) = bench.publisher.messages
     event = events.parse(message.body)
     assert (message.type, message.source) == (f"{kind}.{state}", Source.POLL)
-    assert event.subject == events.subject(f"{kind}.{state}", job_id)
+    assert event.subject == heads.subject(f"{kind}.{state}", job_id)
     assert event.data.user_metadata == {"job": "7"}
     assert isinstance(event.data, events.Failure)
     assert event.data.error_code == "13"

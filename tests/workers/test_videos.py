@@ -10,7 +10,7 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gemhooks import events
+from gemhooks import events, heads
 from gemhooks.errors import Gone, NotYet, Refused, Retry
 from gemhooks.gemini import Gemini
 from gemhooks.metrics import ResultMetrics
@@ -236,7 +236,7 @@ def test_the_simulators_videos_arrive_whole_under_every_variant(
 
             it.fetch(event("video.generated", id=job))
 
-            stored = it.stored(events.bare_id(job))
+            stored = it.stored(heads.bare_id(job))
             assert stored is not None
             assert len(stored) == 300_000
 

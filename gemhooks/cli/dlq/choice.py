@@ -9,7 +9,7 @@ import typer
 from gemhooks import topology
 from gemhooks.errors import Misconfigured
 from gemhooks.messages import Seen
-from gemhooks.settings import seconds as duration
+from gemhooks.spelling import seconds
 
 QueueOption = Annotated[
     str, typer.Option("--queue", help="only of this consumer; 'unrouted': what no queue wanted")
@@ -78,7 +78,7 @@ def died_at(seen: Seen) -> float:
 
 
 def age(text: str, option: str) -> float:
-    seconds = duration(text)
-    if not isinstance(seconds, float):
-        raise Misconfigured(f"{option} {text!r} is no time: write 90s, 5m, 2h or 3d.")
-    return seconds
+    try:
+        return seconds(text)
+    except ValueError:
+        raise Misconfigured(f"{option} {text!r} is no time: write 90s, 5m, 2h or 3d.") from None

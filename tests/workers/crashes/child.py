@@ -5,6 +5,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from msgspec import structs
 from prometheus_client import CollectorRegistry
 
 from gemhooks import logs
@@ -50,7 +51,7 @@ def live(plan: Plan) -> None:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     killer = Killer(plan.step, plan.number)
     # Shorter than a person may set it, so that a dead worker's claims end soon.
-    settings = Settings.from_env(plan.env).model_copy(update={"lease": LEASE})
+    settings = structs.replace(Settings.from_env(plan.env), lease=LEASE)
     logs.configure("json", "error")
     registry = CollectorRegistry()
     ledgers = open_ledger(settings.database_url.get_secret_value(), lease=settings.lease)

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
-from gemhooks import events, topology
+from gemhooks import heads, topology
 from gemhooks.functions import marks
 from gemhooks.functions.chains import Continuation, SendState
 from gemhooks.functions.records import CallRecord, CallState
@@ -146,7 +146,7 @@ def _listening(broker: Broker) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            kind = events.type_of(body)
+            kind = heads.type_of(body)
             message = Message(self.headers["webhook-id"], kind, body)
             broker.publisher.publish(message).result(20)
             self.send_response(204)
