@@ -114,7 +114,8 @@ ADVICE = {
     "gemhooks/loading": ("Modules", "Start it from the folder of the module: `module:name`."),
     "gemhooks/queues/sqlite": (
         "The queue in a file",
-        "Look at `GEMHOOKS_BROKER_URL` and at the folder's rights.",
+        "Look at `GEMHOOKS_BROKER_URL` and at the folder's rights. A consumer's queue is there from its"
+        " first start on.",
     ),
     "gemhooks/queues/rabbitmq/parameters": (
         "Connecting to RabbitMQ",

@@ -28,8 +28,10 @@ def _file(url: str, queues: Sequence[str]) -> Inspection:
     try:
         with closing(sqlite_rows.connect(path)) as db:
             depths = sqlite_rows.depths(db)
+            there = [name for name in queues if sqlite_rows.is_declared(db, name)]
     except sqlite3.Error as error:
         raise Unavailable(f"the queue {path} can't be read: {error}") from None
-    found = {name: QueueState(depths.get(name, 0), None) for name in queues}
+    found = {name: QueueState(depths.get(name, 0), None) for name in there}
+    missing = tuple(name for name in queues if name not in found)
     alive = sqlite_owners.count_alive(path.with_name(f"{path.name}.owners"))
-    return Inspection(found, arguments_checked=True, processes=alive)
+    return Inspection(found, missing, arguments_checked=True, processes=alive)

@@ -103,11 +103,14 @@ class SqliteBroker:
 
     def send(self, queue: str, message: Message) -> Future[None]:
         properties = rows.properties_of(message)
-        job = Job(lambda db: rows.insert(db, queue, properties, message.body), grows=True)
+        job = Job(lambda db: rows.send(db, queue, message, properties), grows=True)
         self._deadlines.watch(job)
         return self._writer.submit(job).future
 
     def look(self, queue: str) -> "SqliteLook":
+        with closing(self.connect()) as db:
+            if not rows.is_known(db, queue):
+                raise Misconfigured(f"There is no queue {queue!r} in {self.path}.")
         return SqliteLook(self, queue)
 
     def browse(self, queue: str, limit: int = 100) -> list[tuple[Message, Headers]]:

@@ -173,6 +173,29 @@ def route(db: sqlite3.Connection, exchange: str, routing_key: str) -> list[str]:
     return sorted(found)
 
 
+def is_declared(db: sqlite3.Connection, queue: str) -> bool:
+    """Whether it is a consumer's queue, the dead letters of one, or where the unrouted lie."""
+    name = queue.removesuffix(topology.dead_letters(""))
+    found = db.execute(
+        "SELECT 1 FROM bindings WHERE exchange = ? AND pattern = ? AND queue = ?",
+        (topology.RETURN, name, name),  # each queue has this one, see bind()
+    )
+    return queue == topology.UNROUTED or found.fetchone() is not None
+
+
+def is_known(db: sqlite3.Connection, queue: str) -> bool:
+    """Whether it is declared, or holds something: the letters of a queue that is gone, say."""
+    held = "SELECT 1 FROM messages WHERE queue = ? LIMIT 1"
+    return is_declared(db, queue) or db.execute(held, (queue,)).fetchone() is not None
+
+
+def send(db: sqlite3.Connection, queue: str, message: Message, properties: str) -> None:
+    """To that queue alone; PublishFailed where there is none, as RabbitMQ returns it."""
+    if not is_declared(db, queue):
+        raise PublishFailed("returned", f"no queue {queue!r}")
+    insert(db, queue, properties, message.body)
+
+
 def publish(db: sqlite3.Connection, exchange: str, message: Message, properties: str) -> None:
     available_at = time.time() + message.waiting if message.waiting else None
     for queue in route(db, exchange, message.routing_key):

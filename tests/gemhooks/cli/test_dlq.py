@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pika
 import pytest
 import structlog
 from typer.testing import CliRunner, Result
@@ -17,7 +18,9 @@ from gemhooks.cli.dlq.replay import Fate, Replayer
 from gemhooks.errors import Misconfigured
 from gemhooks.ledger import open_ledger
 from gemhooks.messages import Broker, DeadLetter, Delivery, Message, Seen
+from gemhooks.queues import sqlite_rows as rows
 from gemhooks.queues.connect import connect
+from gemhooks.queues.sqlite import path_of
 from tests.gemhooks.queues.helpers import PATIENCE, eventually
 
 QUEUE = topology.BATCHES.name
@@ -154,6 +157,31 @@ def test_where_there_may_be_letters_that_were_not_looked_for_a_person_hears_it(
     assert ids(all_known) == ["msg_1"]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("list",), ("show", "msg_1"), ("replay",), ("replay", "--force"), ("purge", "--yes")],
+)
+@pytest.mark.parametrize("name", ["shpo", "batches.dlq", "gemhooks.nosuch"])
+def test_a_consumer_that_there_is_none_of_is_a_mistake(
+    env: dict[str, str], command: Sequence[str], name: str
+) -> None:
+    letters = topology.dead_letters(topology.queue_name(name))
+
+    with pytest.raises(Misconfigured, match=f"no queue '{letters}'"):
+        raise dlq(env, *command, "--queue", name).exception or OSError
+
+
+@pytest.mark.parametrize("name", ["shop", "unrouted"])
+def test_a_consumer_that_has_no_letters_is_none(
+    env: dict[str, str], broker: Broker, name: str
+) -> None:
+    broker.declare([SHOP])
+
+    assert ids(env, "--queue", name) == []
+    assert "no dead letter matches" in dlq(env, "replay", "--queue", name).stdout
+    assert "0 purged" in dlq(env, "purge", "--yes", "--queue", name).stdout
+
+
 def test_a_replay_goes_back_to_its_consumer_only_as_if_it_had_just_come(
     env: dict[str, str], broker: Broker
 ) -> None:
@@ -218,10 +246,37 @@ def test_a_letter_whose_queue_does_not_take_it_stays_a_letter(broker: Broker) ->
         replayer = Replayer(broker, look, "gemhooks." + "x" * 300, lambda _queue, _key: False)
         fates = list(replayer.replay(look))
 
-    if fates == [Fate.REPLAYED]:  # a file takes every name
-        return
     assert fates == [Fate.FAILED]
     wait_for(broker, LETTERS, 1)
+
+
+def test_a_letter_whose_queue_is_gone_stays_a_letter_until_it_is_there_again(
+    env: dict[str, str],
+) -> None:
+    url = env["GEMHOOKS_BROKER_URL"]
+    with closing(connect(url, publish_timeout=PATIENCE)) as broker:
+        broker.declare([SHOP])
+        broker.send(SHOP.dead_letters, event(1)).result(PATIENCE)
+    delete(url, SHOP.name)
+
+    refused = dlq(env, "replay", "--queue", "shop")
+
+    assert (refused.exit_code, "1 failed (returned)" in refused.stdout) == (1, True)
+    assert ids(env, "--queue", "shop") == ["msg_1"]
+    with closing(connect(url, publish_timeout=PATIENCE)) as broker:
+        broker.declare([SHOP])
+        assert "1 replayed" in dlq(env, "replay", "--queue", "shop").stdout
+        wait_for(broker, SHOP.name, 1)
+
+
+def delete(url: str, name: str) -> None:
+    """That queue, and none of its letters, as a person would."""
+    if url.startswith("amqp"):
+        with closing(pika.BlockingConnection(pika.URLParameters(url))) as connection:
+            connection.channel().queue_delete(name)
+    else:
+        with closing(rows.connect(path_of(url))) as db:
+            rows.forget(db, name)
 
 
 def test_what_no_queue_wanted_can_be_replayed_once_one_wants_it(

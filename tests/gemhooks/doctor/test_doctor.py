@@ -203,6 +203,17 @@ def version(name: str) -> Callable[[Any], None]:
     return write
 
 
+def test_a_queue_that_a_file_has_not_is_missing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/queue.db"
+    with closing(connect(url, publish_timeout=60)) as broker:
+        broker.declare([])
+
+    found = [each.text for each in look_at_broker(url, (*NAMES, "gemhooks.mine"), "")]
+
+    assert found[0] == "missing: gemhooks.mine"
+    assert not [text for text in found[1:] if "mine" in text]
+
+
 def test_queues_consumers_and_arguments_are_seen_on_rabbitmq(
     amqp_url: str, management_url: str, rabbitmq_node: Broker
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Protocol
 import pytest
 
 from gemhooks import topology
-from gemhooks.errors import PublishFailed
+from gemhooks.errors import Misconfigured, PublishFailed
 from gemhooks.messages import Broker, DeadLetter, Message
 from gemhooks.queues.rabbitmq import RabbitBroker
 from gemhooks.queues.sqlite import SqliteBroker
@@ -133,6 +133,22 @@ def test_a_huge_type_is_not_refused(broker: Broker) -> None:
 def test_what_no_queue_wants_goes_to_unrouted(broker: Broker) -> None:
     publish(broker, event(1, "nobody.wants.this"))
     assert take(consume(broker, topology.UNROUTED)).message.type == "nobody.wants.this"
+
+
+def test_a_queue_that_is_not_there_takes_nothing_and_shows_nothing(broker: Broker) -> None:
+    publish(broker, event(1))
+    for name in ("gemhooks.nosuch", topology.dead_letters("gemhooks.nosuch")):
+        with pytest.raises(PublishFailed, match="returned"):
+            broker.send(name, event(2)).result(PATIENCE)
+        with pytest.raises(Misconfigured, match="no queue"):
+            broker.look(name)
+
+
+def test_every_queue_of_a_consumer_takes_what_is_sent_to_it_alone(broker: Broker) -> None:
+    for name in (SOME.name, SOME.dead_letters, topology.UNROUTED):
+        broker.send(name, event(1)).result(PATIENCE)
+        assert len(broker.browse(name, 10)) == 1
+    assert not broker.browse(ALL.name, 10)
 
 
 def test_a_result_that_nobody_hears_is_confirmed(broker: Broker) -> None:
