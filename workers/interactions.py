@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -17,11 +17,13 @@ from gemhooks.metrics import ResultMetrics
 from workers import answers
 from workers.announcing import announce
 from workers.chains import Chains
-from workers.conversations import ConversationTeller
 from workers.ports import InteractionReader, JobRecorder, Results
 from workers.records import EventRecorder, kind_and_state
 from workers.sightings import INTERACTION_ENDS, REQUIRES_ACTION
 from workers.telling import ResultIndex
+
+if TYPE_CHECKING:
+    from workers.conversations import ConversationTeller
 
 WAITING = ("in_progress", "queued")
 SETTLED = (*INTERACTION_ENDS, REQUIRES_ACTION)
@@ -41,7 +43,7 @@ class InteractionFetcher:
     jobs: JobRecorder
     metrics: ResultMetrics
     publish_timeout: float = CONFIRM_TIMEOUT
-    conversations: ConversationTeller | None = None
+    conversations: "ConversationTeller | None" = None
     index: ResultIndex | None = None
     chains: Chains | None = None
 

@@ -1,7 +1,7 @@
 """Which built-in consumer takes which event from which queue."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gemhooks import events, topology
 from gemhooks.consumers import Consumers
@@ -10,7 +10,6 @@ from gemhooks.metrics import ResultMetrics
 from workers.batches import BatchFetcher
 from workers.calling import unserved
 from workers.chains import Noticing
-from workers.conversations import ConversationTeller
 from workers.functions import FunctionCaller
 from workers.hints import Reducing
 from workers.interactions import InteractionFetcher
@@ -18,6 +17,9 @@ from workers.ports import InteractionReader, JobMemory, Results
 from workers.records import EventRecorder, Look
 from workers.telling import ResultIndex
 from workers.videos import VideoFetcher
+
+if TYPE_CHECKING:
+    from workers.conversations import ConversationTeller
 
 E = TypeVar("E", bound=events.Event)
 
@@ -40,7 +42,7 @@ def built_in_consumers(
 
     None sees more of a hint than its type and id; *look* asks Gemini whether it is right.
     """
-    teller = ConversationTeller(results, publisher) if conversations else None
+    teller = _teller(results, publisher) if conversations else None
     chains = functions.chains if functions else None
     fetcher = InteractionFetcher(
         interactions,
@@ -70,3 +72,9 @@ def built_in_consumers(
     if videos:
         add(events.VideoGenerated, videos.fetch, topology.VIDEOS)
     return consumers
+
+
+def _teller(results: Results, publisher: Publisher) -> "ConversationTeller":
+    from workers.conversations import ConversationTeller  # noqa: PLC0415 - models that few want
+
+    return ConversationTeller(results, publisher)

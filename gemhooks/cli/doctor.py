@@ -15,8 +15,7 @@ from rich.text import Text
 from gemhooks.cli.tables import Format, FormatOption
 from gemhooks.cli.webhook.shared import ReceiverOption, held_secrets, opened, read_settings
 from gemhooks.doctor.findings import Check, Finding, Level
-from gemhooks.gemini import Webhooks
-from gemhooks.gemini.webhooks import webhook_id
+from gemhooks.gemini.webhooks import Webhooks, webhook_id
 from gemhooks.webhooks.receivers import Receivers
 
 STYLES = {Level.GREEN: "green", Level.YELLOW: "yellow", Level.RED: "bold red", Level.SKIPPED: "dim"}

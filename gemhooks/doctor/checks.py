@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from gemhooks import topology
 from gemhooks.doctor import gemini, ours
 from gemhooks.doctor.findings import Check, Finding, green, red
-from gemhooks.gemini import Webhooks
+from gemhooks.gemini.webhooks import Webhooks
 from gemhooks.settings import Settings
 from gemhooks.webhooks.places import Held
 from gemhooks.webhooks.receivers import Receivers

@@ -3,8 +3,9 @@
 The client takes a second to import and is therefore built at the first call, or by `preload()`.
 """
 
+from functools import cached_property
 from threading import Thread
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from gemhooks.gemini.client import Connection, official_client
 from gemhooks.gemini.errors import Asked, unheard
@@ -14,10 +15,12 @@ from gemhooks.gemini.operations import Operations
 from gemhooks.gemini.rest import Rest
 from gemhooks.gemini.starting import Starts
 from gemhooks.gemini.stream import Streams
-from gemhooks.gemini.webhooks import Webhooks
 from gemhooks.settings import Settings
 
-__all__ = ["FetchedInteraction", "Gemini", "Interactions", "Webhooks", "official_client"]
+if TYPE_CHECKING:
+    from gemhooks.gemini.webhooks import Webhooks
+
+__all__ = ["FetchedInteraction", "Gemini", "Interactions", "official_client"]
 
 
 class Gemini:
@@ -44,8 +47,14 @@ class Gemini:
         self.starts = Starts(self._connection, self._rest)
         self.files = Files(self._rest)
         self.operations = Operations(self._rest)
-        self.webhooks = Webhooks(self._connection)
         self.streams = Streams(self._rest)
+
+    @cached_property
+    def webhooks(self) -> "Webhooks":
+        """Gemini's list of them; its models are loaded here, since workers seldom ask."""
+        from gemhooks.gemini.webhooks import Webhooks  # noqa: PLC0415
+
+        return Webhooks(self._connection)
 
     @classmethod
     def from_settings(cls, settings: Settings, *, asked: Asked = unheard) -> Self:

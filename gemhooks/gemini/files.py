@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-import urllib3
 
 from gemhooks.errors import Refused, Retry
 from gemhooks.gemini.rest import CHUNK, PARTIAL, Place, Rest, Shorter
+
+if TYPE_CHECKING:
+    import urllib3
 
 __all__ = ["Download", "Files", "Shorter"]
 
@@ -74,7 +76,7 @@ class Files:
         return f"{named[1]}:download?alt=media" if named else ""
 
 
-def _arriving(response: urllib3.BaseHTTPResponse, now: Callable[[], float]) -> Iterator[bytes]:
+def _arriving(response: "urllib3.BaseHTTPResponse", now: Callable[[], float]) -> Iterator[bytes]:
     """What has arrived, as it does; Retry for a server that only drips."""
     since, arrived = now(), 0
     while chunk := response.read1(CHUNK, decode_content=False):

@@ -8,10 +8,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import SplitResult, urljoin, urlsplit
-
-import urllib3
 
 from gemhooks import jsontext
 from gemhooks.errors import AnswerLost, Refused, Retry
@@ -24,7 +23,11 @@ from gemhooks.gemini.errors import (
     of_status,
     unheard,
 )
-from gemhooks.gemini.pools import Pools
+
+if TYPE_CHECKING:
+    import urllib3
+
+    from gemhooks.gemini.pools import Pools
 
 GOOGLE = "https://generativelanguage.googleapis.com"
 API_VERSION = "v1"
@@ -32,7 +35,6 @@ LARGEST_ANSWER = 64 << 20  # bytes of JSON; media inline in an interaction are t
 LARGEST_REFUSAL = 64 << 10  # bytes of an error's body that are read
 CHUNK = 1 << 20  # bytes
 MOST_REDIRECTS = 5
-NOT_CONNECTED = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
 ANSWER_TIMEOUTS = 4  # an answer must be whole within so many timeouts, however it drips
 PARTIAL, REDIRECTS, TOO_FAR = 206, (301, 302, 303, 307, 308), 416
 
@@ -71,7 +73,6 @@ class Rest:
         self._origin = _origin(_split(self._base_url))
         self._hosts = tuple(host.lower() for host in hosts)
         self._timeout = timeout
-        self._pools = Pools(timeout)
 
     def json(self, path: str, *, advice: str = "") -> tuple[bytes, Any]:
         """The answer to GET *path*, whole and parsed. Raises ours, as the whole package does.
@@ -99,9 +100,9 @@ class Rest:
                 if response.status != OK:
                     self._refuse(response)
                 return jsontext.loads(bounded(response.stream(CHUNK), self._timeout))
-        except NOT_CONNECTED as error:
+        except _not_connected() as error:
             raise Retry(f"Gemini cannot be reached ({type(error).__name__})") from None
-        except (urllib3.exceptions.HTTPError, OSError) as error:
+        except _failures() as error:
             raise AnswerLost(f"Gemini did not answer ({type(error).__name__})") from None
         except (jsontext.Malformed, RecursionError):
             raise AnswerLost(MALFORMED) from None
@@ -109,13 +110,13 @@ class Rest:
     @contextmanager
     def get(
         self, place: Place, headers: Mapping[str, str] | None = None
-    ) -> Iterator[urllib3.BaseHTTPResponse]:
+    ) -> "Iterator[urllib3.BaseHTTPResponse]":
         """The answer to a GET, unread; what goes wrong inside the block becomes ours too."""
         response: urllib3.BaseHTTPResponse | None = None
         try:
             response = self._followed(place, headers or {})
             yield response
-        except (urllib3.exceptions.HTTPError, OSError) as error:
+        except _failures() as error:
             raise Retry(f"Gemini cannot be reached ({type(error).__name__})") from None
         finally:
             if response is not None:
@@ -143,7 +144,15 @@ class Rest:
         return _origin(_split(url)) in (self._origin, _origin(_split(GOOGLE)))
 
     def close(self) -> None:
-        self._pools.close()
+        if "_pools" in vars(self):
+            self._pools.close()
+
+    @cached_property
+    def _pools(self) -> "Pools":
+        """Made for the first request: an idle worker does without urllib3, a MiB of its memory."""
+        from gemhooks.gemini.pools import Pools  # noqa: PLC0415
+
+        return Pools(self._timeout)
 
     def _allowed(self, parts: SplitResult) -> bool:
         host = (parts.hostname or "").rstrip(".")
@@ -151,7 +160,7 @@ class Rest:
             host.endswith(each) if each.startswith(".") else host == each for each in self._hosts
         )
 
-    def _followed(self, place: Place, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
+    def _followed(self, place: Place, headers: Mapping[str, str]) -> "urllib3.BaseHTTPResponse":
         response = self._request(place, headers)
         for _ in range(MOST_REDIRECTS):
             if response.status not in REDIRECTS:
@@ -171,7 +180,7 @@ class Rest:
         *,
         method: str = "GET",
         body: bytes | None = None,
-    ) -> urllib3.BaseHTTPResponse:
+    ) -> "urllib3.BaseHTTPResponse":
         sent = {"Accept-Encoding": "identity", "User-Agent": "gemhooks", **headers}
         if place.ours:
             sent["x-goog-api-key"] = self._key
@@ -183,23 +192,36 @@ class Rest:
             response = pool.request(
                 method, place.url, body=body, headers=sent, redirect=False, preload_content=False
             )
-        except (urllib3.exceptions.HTTPError, OSError):
+        except _failures():
             self._asked(None)
             raise
         if response.status != BAD_REQUEST:  # what that means, only its body says
             self._asked(response.status)
         return response
 
-    def _refuse(self, response: urllib3.BaseHTTPResponse) -> NoReturn:
+    def _refuse(self, response: "urllib3.BaseHTTPResponse") -> NoReturn:
         if response.status == TOO_FAR:
             raise Shorter("the file is shorter than what has arrived of it")
         body = None
-        with suppress(urllib3.exceptions.HTTPError, OSError, jsontext.Malformed):
+        with suppress(*_failures(), jsontext.Malformed):
             body = jsontext.loads(response.read(LARGEST_REFUSAL))
         response.close()
         if response.status == BAD_REQUEST:
             self._asked(meaning(response.status, body))
         raise of_status(response.status, response.headers, body, key=self._key)
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What may come of a request; only asked for where something has come."""
+    from urllib3.exceptions import HTTPError  # noqa: PLC0415 - see Rest._pools
+
+    return HTTPError, OSError
+
+
+def _not_connected() -> tuple[type[Exception], ...]:
+    from urllib3.exceptions import ConnectTimeoutError, NewConnectionError  # noqa: PLC0415
+
+    return NewConnectionError, ConnectTimeoutError
 
 
 def bounded(chunks: Iterable[bytes], timeout: float, advice: str = "") -> bytes:

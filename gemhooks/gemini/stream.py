@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
-
-import urllib3
 
 from gemhooks.errors import Refused
 from gemhooks.gemini.client import segment
 from gemhooks.gemini.rest import LARGEST_ANSWER, Rest
+
+if TYPE_CHECKING:
+    import urllib3
 
 CHUNK = 64 << 10  # bytes at most of a read; what has arrived is given at once
 DONE = "[DONE]"
@@ -40,7 +42,7 @@ class Streams:
             yield from frames(_arriving(response))
 
 
-def _arriving(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+def _arriving(response: "urllib3.BaseHTTPResponse") -> Iterator[bytes]:
     while chunk := response.read1(CHUNK):
         yield chunk
 

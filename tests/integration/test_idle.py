@@ -14,6 +14,7 @@ NEVER = (
     *("google.genai", "httpx", "aiohttp", "requests", "fsspec", "alembic", "rich.console"),
     *("opentelemetry", "jsonschema", "flask", "pebble", "multiprocessing", "jwt", "cryptography"),
     *("gemhooks.simulator", "gemhooks.testing", "gemhooks.doctor", "workers.reconcile"),
+    *("urllib3", "gemhooks.conversations", "gemhooks.gemini.webhooks"),
 )
 WORKERS, CONSUMER = ("workers",), ("gemhooks", "consume", "handlers:slow")
 SQLITE, POSTGRESQL = "sqlalchemy.dialects.sqlite", "sqlalchemy.dialects.postgresql"

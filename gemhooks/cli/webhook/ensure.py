@@ -22,8 +22,7 @@ from gemhooks.cli.webhook.shared import (
     webhooks,
 )
 from gemhooks.errors import GemhooksError, Misconfigured
-from gemhooks.gemini import Webhooks
-from gemhooks.gemini.webhooks import ENABLED
+from gemhooks.gemini.webhooks import ENABLED, Webhooks
 from gemhooks.metrics import WebhookMetrics
 from gemhooks.settings import Settings
 from gemhooks.webhooks import desired, wishes

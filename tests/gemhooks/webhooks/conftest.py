@@ -9,7 +9,8 @@ from typer.testing import CliRunner, Result
 
 from gemhooks.cli import app
 from gemhooks.errors import GemhooksError
-from gemhooks.gemini import Gemini, Webhooks
+from gemhooks.gemini import Gemini
+from gemhooks.gemini.webhooks import Webhooks
 from gemhooks.simulator import Simulator
 
 Run = Callable[..., Result]

@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry
 
 from gemhooks.admin import AdminServer
 from gemhooks.errors import Misconfigured
-from gemhooks.gemini import Gemini, Webhooks
-from gemhooks.gemini.webhooks import FAILED
+from gemhooks.gemini import Gemini
+from gemhooks.gemini.webhooks import FAILED, Webhooks
 from gemhooks.keys import SigningSecrets
 from gemhooks.simulator import Simulator
 from gemhooks.webhooks import desired

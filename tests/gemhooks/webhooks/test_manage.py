@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gemhooks import signing
-from gemhooks.gemini import Webhooks
+from gemhooks.gemini.webhooks import Webhooks
 from gemhooks.keys import SigningSecrets
 from gemhooks.simulator import Faults, Simulator
 from gemhooks.webhooks.wishes import SUBSCRIBABLE

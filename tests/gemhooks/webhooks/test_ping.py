@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from gemhooks.gemini import Webhooks
-from gemhooks.gemini.webhooks import SigningSecret, Webhook
+from gemhooks.gemini.webhooks import SigningSecret, Webhook, Webhooks
 from gemhooks.webhooks.pinging import Pinger, missing
 from gemhooks.webhooks.places import Held, SecretPlace
 from gemhooks.webhooks.receivers import Counts, Receivers, added

@@ -16,8 +16,7 @@ import pytest
 import urllib3
 
 from gemhooks import signing, topology
-from gemhooks.gemini import Webhooks
-from gemhooks.gemini.webhooks import Revocation, Webhook
+from gemhooks.gemini.webhooks import Revocation, Webhook, Webhooks
 from gemhooks.keys import SigningSecrets
 from gemhooks.queues.sqlite import SqliteBroker
 from gemhooks.simulator import Simulator
