@@ -283,10 +283,10 @@ class SqliteSubscriber:
     def _run(self) -> None:
         while not self._stopped:
             try:
-                with closing(rows.connect(self._broker.path)) as db:
+                with closing(self._broker.connect()) as db:  # bound again, if the file is new
                     self._serve(db)
             except (sqlite3.Error, OSError, PublishFailed):
-                self._woken.wait(LONGEST_POLL)  # the file is away; it will heal without us
+                self._woken.wait(LONGEST_POLL)  # it can't be used; it will heal without us
 
     def _serve(self, db: rows.Connection) -> None:
         pause = SHORTEST_POLL

@@ -463,12 +463,49 @@ def test_a_deleted_file_is_made_anew_and_nothing_is_confirmed_into_the_void(
     received = consume(broker)
     publish(broker, event(1))
     take(received)
-    for file in path.parent.glob("queue.db*"):
-        if file.is_file():
-            file.unlink()
+    delete(path)
     publish(broker, event(2))
     assert stored_ids(path) == {"msg_2"}
     assert take(received).message.id == "msg_2"
+
+
+@pytest.mark.parametrize("is_made_by_another", [True, False])
+def test_a_consumer_that_only_waits_is_bound_in_a_new_file_too(
+    open_broker: Open, path: Path, *, is_made_by_another: bool
+) -> None:
+    """A result that nobody is bound to is confirmed, and gone."""
+    results = topology.Queue("gemhooks.mine", ((topology.RESULTS, "#"),))
+    waiting, other = open_broker(), open_broker()
+    waiting.declare([results])
+    received = consume(waiting, results.name)
+    tell(other, event(1))
+    take(received)  # so it waits, and has nothing to write
+    delete(path)
+    if is_made_by_another:
+        other.declare([])
+
+    eventually(lambda: is_declared(path, results.name), why="it declares its queue again")
+
+    tell(other, event(2))
+    assert take(received).message.id == "msg_2"
+
+
+def tell(broker: SqliteBroker, message: Message) -> None:
+    broker.publish(message, exchange=topology.RESULTS).result(PATIENCE)
+
+
+def delete(path: Path) -> None:
+    for file in path.parent.glob(f"{path.name}*"):
+        if file.is_file():
+            file.unlink()
+
+
+def is_declared(path: Path, name: str) -> bool:
+    try:
+        with closing(sqlite_rows.connect(path)) as db:
+            return sqlite_rows.is_declared(db, name)
+    except sqlite3.OperationalError:  # the file is not there yet, or its tables are not
+        return False
 
 
 def test_an_acknowledgement_does_not_write_its_message_once_more(broker: SqliteBroker) -> None:
