@@ -315,7 +315,7 @@ class SqliteSubscriber:
 
     def _deliver(self, delivery: "SqliteDelivery") -> None:
         if self._stopped:  # it was taken while stop() was called
-            delivery.give_back()
+            delivery.refuse()
             return
         try:
             self._on_delivery(delivery)
@@ -351,6 +351,10 @@ class SqliteDelivery:
 
     def give_back(self) -> None:
         self._settle(lambda db: rows.give_back(db, self._row))
+
+    def refuse(self) -> None:
+        """As give_back(), by who has shown it to nobody: no work may have begun."""
+        self._settle(lambda db: rows.untake(db, self._row))
 
     def _settle(self, work: rows.Work) -> None:
         if self._once.acquire(blocking=False):

@@ -278,6 +278,15 @@ def give_back(db: sqlite3.Connection, row: Row) -> None:
     )
 
 
+def untake(db: sqlite3.Connection, row: Row) -> None:
+    """As if it had not been taken; for a row that nobody has seen."""
+    db.execute(
+        "UPDATE messages SET owner = NULL, taken = taken - 1"
+        " WHERE id = ? AND owner = ? AND taken = ?",
+        (row.id, row.owner, row.taken),
+    )
+
+
 PAGE = 100  # rows read at once by who looks
 
 

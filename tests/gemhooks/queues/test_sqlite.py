@@ -20,7 +20,7 @@ from gemhooks import topology
 from gemhooks.errors import Misconfigured, PublishFailed
 from gemhooks.messages import DeadLetter, Delivery, Message
 from gemhooks.queues import sqlite_rows
-from gemhooks.queues.sqlite import SqliteBroker
+from gemhooks.queues.sqlite import SqliteBroker, SqliteSubscriber
 from tests.gemhooks.queues.helpers import PATIENCE, eventually
 
 SILENCE = 0.3  # seconds in which nothing may come
@@ -488,6 +488,27 @@ def test_a_consumer_that_only_waits_is_bound_in_a_new_file_too(
 
     tell(other, event(2))
     assert take(received).message.id == "msg_2"
+
+
+def test_what_is_taken_while_it_stops_was_never_in_hand(
+    broker: SqliteBroker, open_broker: Open
+) -> None:
+    """Without a ledger, what comes again is held to have killed its process."""
+    publish(broker, *(event(number) for number in range(3)))
+    received: Received = queue.SimpleQueue()
+
+    def stop(delivery: Delivery) -> None:
+        received.put(delivery)
+        subscribers.get(timeout=PATIENCE).stop()
+
+    subscribers: queue.SimpleQueue[SqliteSubscriber] = queue.SimpleQueue()
+    subscribers.put(broker.consume(QUEUE, stop, prefetch=3))
+    first = take(received)
+    again = consume(open_broker())
+
+    assert [take(again).redelivered for _ in range(2)] == [False, False]
+    first.give_back()
+    assert take(again).redelivered
 
 
 def tell(broker: SqliteBroker, message: Message) -> None:
