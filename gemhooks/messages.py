@@ -5,10 +5,13 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gemhooks import topology
 from gemhooks.errors import PublishFailed
@@ -33,8 +36,7 @@ class Source(StrEnum):
 SOURCES = {each.value: each for each in Source}
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):  # made in a tenth of a dataclass's time
     """A verified webhook or a result of ours, its body untouched."""
 
     id: str

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
+from msgspec import Struct
+
 from gemhooks import heads
 from gemhooks.errors import InvalidSignature, KeysUnavailable, Misconfigured
 
@@ -91,8 +93,7 @@ class Reason(StrEnum):
     CLAIMS_MISMATCH = "claims_mismatch"
 
 
-@dataclass(frozen=True, slots=True)
-class Webhook:
+class Webhook(Struct, frozen=True):
     """A request whose signature was checked. Only :func:`verify` makes one.
 
     *key* is the fingerprint of the key that signed it: public, fit for a log.
@@ -100,10 +101,14 @@ class Webhook:
 
     id: str
     timestamp: int
-    body: bytes = field(repr=False)
+    body: bytes
     scheme: Scheme
     trust: Trust
     key: str
+
+    def __repr__(self) -> str:
+        """Without the body."""
+        return f"Webhook({self.id!r}, {self.timestamp}, {self.scheme}, {self.trust}, {self.key!r})"
 
 
 @dataclass(frozen=True, slots=True)

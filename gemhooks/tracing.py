@@ -7,8 +7,9 @@ variables (``OTEL_EXPORTER_OTLP_ENDPOINT`` ...). No body, no secret and no token
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec.structs import replace
 
 from gemhooks import topology
 from gemhooks.errors import Misconfigured

@@ -2,10 +2,11 @@
 
 import time
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 
 import structlog
+from msgspec import Struct, field
 
 from gemhooks.errors import PublishFailed
 from gemhooks.metrics import ReceiverMetrics
@@ -54,8 +55,7 @@ def encode(status: int, headers: Headers, date: str, *, is_last: bool) -> bytes:
     return "\r\n".join([*lines, "\r\n"]).encode("latin-1")
 
 
-@dataclass(slots=True)
-class Record:
+class Record(Struct):
     """What is known of a request so far."""
 
     metrics: ReceiverMetrics
@@ -85,8 +85,7 @@ class Record:
         return answer
 
 
-@dataclass(slots=True)
-class Pending:
+class Pending(Struct):
     """A message on its way to the queue, left behind by the view for the server to await."""
 
     future: Future[None]

@@ -90,7 +90,7 @@ class LeanFlask(Flask):
     session_interface = _NoSessions()
     request_class = _LeanRequest
 
-    def __init__(self, name: str, begin: Callable[[], None]) -> None:
+    def __init__(self, name: str, begin: Callable[[dict[str, Any]], None]) -> None:
         super().__init__(name, static_folder=None)
         self.adapter = self.url_map.bind("localhost")
         self._plain: dict[tuple[str, str], Rule] = {}  # as many as there are rules
@@ -117,17 +117,22 @@ class LeanFlask(Flask):
         context = self.request_context(environ)
         context.push()
         try:
-            response = self.full_dispatch_request()
-            return response(environ, start_response)
+            return self._respond(context.request)(environ, start_response)
         finally:
             context.pop(None)
 
-    def full_dispatch_request(self) -> Response:
-        self._begin()
+    def _respond(self, request: Request) -> Response:
+        self._begin(request.environ)
         try:
-            return self.make_response(self.dispatch_request())
+            return self.make_response(self._view_of(request)(**(request.view_args or {})))
         except Exception as error:
             return self.make_response(self.handle_user_exception(error))
+
+    def _view_of(self, request: Request) -> Callable[..., Any]:
+        rule = request.url_rule
+        if rule is None:
+            self.raise_routing_exception(request)
+        return self.view_functions[rule.endpoint]
 
     def ensure_sync(self, func: Any) -> Any:
         return func

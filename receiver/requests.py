@@ -2,12 +2,12 @@
 
 import io
 import sys
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import httptools
+from msgspec import Struct, field
 
 from receiver.answers import Answer
 
@@ -29,8 +29,7 @@ SAME: Environ = {  # for all requests
 }
 
 
-@dataclass(slots=True, eq=False)
-class Incoming:
+class Incoming(Struct, eq=False):
     """A request whose head is whole, and as much of its body as has come."""
 
     environ: Environ

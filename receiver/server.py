@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import structlog
+from flask import Flask
 from prometheus_client import CollectorRegistry
 
 from gemhooks import lines, logs
@@ -38,15 +39,15 @@ LAST_WORD = 1.0  # seconds in which what is left is refused
 class Server:
     """Accepts connections, and ends so that nothing that was sent to us is reset."""
 
-    def __init__(self, connections: Connections, keys: KeyRing, grace: float) -> None:
+    def __init__(self, app: Flask, connections: Connections, keys: KeyRing, grace: float) -> None:
+        self._app = app
         self.connections = connections
         self._keys = keys
         self._grace = grace
 
     async def serve(self, listener: socket.socket, stop: asyncio.Event) -> None:
         """Serve until *stop* is set, then to the end of what had been sent by then."""
-        loop = asyncio.get_running_loop()
-        listening = await loop.create_server(self.connections, sock=listener, backlog=BACKLOG)
+        listening = await self._listen(listener)
         ticking = asyncio.create_task(self._tick())
         await stop.wait()
         self.connections.drain()
@@ -55,6 +56,13 @@ class Server:
         listening.close()
         await self._end()
         ticking.cancel()
+
+    async def _listen(self, listener: socket.socket) -> asyncio.Server:
+        # What runs on the loop shares one context of the application, which holds nothing of a
+        # request: one for each was a twentieth of the work.
+        with self._app.app_context():
+            loop = asyncio.get_running_loop()
+            return await loop.create_server(self.connections, sock=listener, backlog=BACKLOG)
 
     async def _tick(self) -> None:
         while True:
@@ -142,9 +150,10 @@ def server_of(
     receiver: Receiver, keys: KeyRing, *, grace: float, limits: Limits = DEFAULT
 ) -> Server:
     limits = replace(limits, connections=min(limits.connections, _descriptors()))
-    adapter = Adapter(create_app(receiver), receiver.metrics)
+    app = create_app(receiver)
+    adapter = Adapter(app, receiver.metrics)
     connections = Connections(adapter, receiver.metrics, max_body=receiver.max_body, limits=limits)
-    return Server(connections, keys, grace)
+    return Server(app, connections, keys, grace)
 
 
 def _descriptors() -> int:

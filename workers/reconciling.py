@@ -4,12 +4,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Protocol
 
 import structlog
+from msgspec.structs import replace
 
 from gemhooks import heads, jsontext, topology
 from gemhooks.errors import Gone, NotYet, Reject, Retry

@@ -3,9 +3,9 @@
 import subprocess
 import sys
 from concurrent.futures import Future
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter

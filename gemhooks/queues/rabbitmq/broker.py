@@ -17,6 +17,7 @@ from gemhooks import topology
 from gemhooks.errors import GemhooksError, Misconfigured, PublishFailed, Unavailable
 from gemhooks.messages import Headers, Message, OnDelivery
 from gemhooks.queues.rabbitmq import browsing, declaring, management, parameters, wire
+from gemhooks.queues.rabbitmq.confirms import Confirm
 from gemhooks.queues.rabbitmq.consuming import LOOK_EVERY, RabbitSubscriber
 from gemhooks.queues.rabbitmq.link import Link
 from gemhooks.queues.rabbitmq.mailbox import Mailbox
@@ -150,11 +151,12 @@ class RabbitBroker:
         return self._send(wire.addressed(message, "", queue))
 
     def _send(self, parcel: wire.Parcel) -> Future[None]:
+        if self._on_loop():
+            confirm = Confirm()
+            self._outbox.send(parcel, confirm)
+            return confirm
         future: Future[None] = Future()
         future.set_running_or_notify_cancel()  # it is out of our hands: nobody can cancel it
-        if self._on_loop():
-            self._outbox.send(parcel, future)
-            return future
         try:
             self._mailbox.post(lambda: self._outbox.send(parcel, future))
         except RuntimeError:

@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 import random
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Protocol
 
 import structlog
+from msgspec.structs import replace
 
 from gemhooks import topology
 from gemhooks.messages import DeadLetter, Message

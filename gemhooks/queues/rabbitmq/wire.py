@@ -1,7 +1,6 @@
 """A message as AMQP carries it: properties and headers, there and back."""
 
-from dataclasses import dataclass, field
-
+from msgspec import Struct
 from pika import BasicProperties
 from pika.spec import Basic
 
@@ -16,8 +15,7 @@ LARGEST_TIMESTAMP = 2**63 - 1
 Headers = messages.Headers
 
 
-@dataclass(frozen=True, slots=True)
-class Parcel:
+class Parcel(Struct, frozen=True):
     """What one basic.publish needs."""
 
     exchange: str
@@ -25,7 +23,7 @@ class Parcel:
     body: bytes
     mandatory: bool
     message: Message
-    more_headers: Headers = field(default_factory=dict[str, str | int])
+    more_headers: Headers = {}
 
     def encode(self, channel: int, correlation_id: str, *, longest: int) -> bytes:
         """A basic.publish in frames of *longest* bytes at most."""
