@@ -35,6 +35,11 @@ LONGEST_HEADER = 4096  # characters
 PUBLISH = bytes.fromhex("003c00280000")  # class 60, method 40, and a field that means nothing
 LAST = bytes((END,))
 PERSISTENT = b"\x02"
+# Headers of which most messages have the same: each is encoded once.
+ALIKE = frozenset(
+    {"cloudEvents_specversion", "cloudEvents_source", "cloudEvents_type"}
+    | {f"gemhooks-{name}" for name in ("scheme", "trust", "source", "attempt")}
+)
 
 _frame = Struct(">BHI").pack
 _header = Struct(">BHIHHQH").pack
@@ -115,15 +120,26 @@ def _body(channel: int, part: bytes) -> bytes:
 
 def table(headers: Mapping[str, str | int], longest: int = LONGEST_HEADER) -> bytes:
     """Headers as AMQP has them; a text over *longest*, far too long for one, stays at home."""
-    pieces: list[bytes] = []
-    for name, value in headers.items():
-        if isinstance(value, int):
-            pieces += _named(name), _number(value)
-        elif len(value) <= longest:
-            text = value.encode("utf-8", "replace")
-            pieces += _named(name), _text(b"S", len(text)), text
-    joined = b"".join(pieces)
+    joined = b"".join(
+        [
+            _known_entry(name, value, longest) if name in ALIKE else _entry(name, value, longest)
+            for name, value in headers.items()
+        ]
+    )
     return _long(len(joined)) + joined
+
+
+def _entry(name: str, value: str | int, longest: int) -> bytes:
+    """Empty for a text that stays at home."""
+    if isinstance(value, int):
+        return _named(name) + _number(value)
+    if len(value) > longest:
+        return b""
+    text = value.encode("utf-8", "replace")
+    return _named(name) + _text(b"S", len(text)) + text
+
+
+_known_entry = lru_cache(maxsize=512)(_entry)  # strangers choose some, a type has 255 characters
 
 
 def _number(value: int) -> bytes:
