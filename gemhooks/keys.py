@@ -6,12 +6,14 @@ bad answer never takes the place of good keys.
 
 import binascii
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 import structlog
@@ -304,7 +306,7 @@ class JwksCache:
 
     *fetch* returns the document at a URL or raises anything.
 
-    Raises Misconfigured if *url* is no http(s) URL.
+    Raises Misconfigured if *url* is no http(s) URL, or holds a name or a password.
     """
 
     def __init__(
@@ -318,8 +320,11 @@ class JwksCache:
         cooldown: float = 30,
         max_wait: float = 2,
     ) -> None:
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-            raise Misconfigured("The URL of the published keys must begin with https:// or http://")
+        if not _is_web_address(url):
+            raise Misconfigured(
+                "The URL of the published keys must be that of a host, with https:// or http://"
+                " before it and no password in it."
+            )
         self._url = url
         self._fetch = fetch or fetch_jwks
         self._clock = clock
@@ -444,24 +449,69 @@ class _Attempt:
     succeeded: bool = False
 
 
-def fetch_jwks(url: str) -> bytes:
+def _is_web_address(url: str) -> bool:
+    """A name and a password urllib takes for a part of the host, and puts them in its errors."""
+    try:
+        parts = urlsplit(url)
+        is_plain = parts.username is None and parts.port != 0
+    except ValueError:  # a port that is none, half an IPv6 address
+        return False
+    return is_plain and parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def fetch_jwks(url: str, *, within: float = MAX_FETCH_SECONDS) -> bytes:
     """Return the document at *url*: of bounded size, in bounded time, from that host alone.
 
-    Raises OSError or ValueError.
+    Raises OSError, ValueError or HTTPException.
     """
-    deadline = time.monotonic() + MAX_FETCH_SECONDS
     document = b""
-    with _opener().open(url, timeout=FETCH_TIMEOUT_SECONDS) as response:
-        while part := response.read1(65536):
-            document += part
-            if len(document) > MAX_JWKS_BYTES:
-                raise ValueError("the document is too large")
-            if time.monotonic() > deadline:
-                raise TimeoutError("the document came too slowly")
+    with _Deadline(within) as deadline:
+        opener = _opener(deadline)
+        with opener.open(url, timeout=FETCH_TIMEOUT_SECONDS) as response:
+            while part := response.read1(65536):
+                document += part
+                if len(document) > MAX_JWKS_BYTES:
+                    raise ValueError("the document is too large")
     return document
 
 
-def _opener() -> "OpenerDirector":
+class _Deadline:
+    """Hangs up when its time is over, and says so.
+
+    A socket's own time-out begins anew with each byte: a server that says one now and then, in
+    the head of its answer, would have no end.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._is_over = False
+        self._sockets: list[socket.socket] = []
+        self._timer = threading.Timer(seconds, self._hang_up)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._check()  # an answer that was cut short looks like any other
+
+    def watch(self, opened: socket.socket) -> None:
+        self._sockets.append(opened)
+        self._check()
+
+    def _check(self) -> None:
+        if self._is_over:
+            raise TimeoutError("the document came too slowly")
+
+    def _hang_up(self) -> None:
+        self._is_over = True
+        for each in list(self._sockets):
+            with suppress(OSError):  # it is closed
+                socket.socket.shutdown(each, socket.SHUT_RDWR)  # not TLS's, which ends TLS first
+
+
+def _opener(deadline: _Deadline) -> "OpenerDirector":
     from urllib import error, request  # noqa: PLC0415 - memory
 
     class SameHost(request.HTTPRedirectHandler):
@@ -472,7 +522,22 @@ def _opener() -> "OpenerDirector":
                 raise error.HTTPError(req.full_url, code, "redirect to another host", headers, fp)
             return super().redirect_request(req, fp, code, msg, headers, newurl)
 
-    return request.build_opener(SameHost)
+    class Watched(request.AbstractHTTPHandler):
+        def do_open(self, http_class: Any, req: request.Request, **how: Any) -> Any:
+            class Connection(http_class):  # type: ignore[misc]
+                def connect(self) -> None:
+                    super().connect()
+                    deadline.watch(self.sock)
+
+            return super().do_open(cast("Any", Connection), req, **how)
+
+    class Http(Watched, request.HTTPHandler):
+        pass
+
+    class Https(Watched, request.HTTPSHandler):
+        pass
+
+    return request.build_opener(SameHost, Http, Https)
 
 
 class KeyRing:

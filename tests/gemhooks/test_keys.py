@@ -3,13 +3,16 @@
 import base64
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import jwt
 import pytest
@@ -55,6 +58,32 @@ class Clock:
 def keys_of(secrets: SigningSecrets) -> list[bytes]:
     """Return the bare keys."""
     return [secret.key for secret in secrets.secrets]
+
+
+class Talker:
+    """A server that says one thing again and again, slowly, until it is left."""
+
+    def __init__(self, said: bytes) -> None:
+        self._said, self.is_left = said, threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/jwks.json"
+        self._thread = threading.Thread(target=self._talk)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join()
+        self._listener.close()
+
+    def _talk(self) -> None:
+        client, _ = self._listener.accept()
+        with client, suppress(OSError):
+            while True:
+                client.sendall(self._said)
+                time.sleep(0.01)
+        self.is_left.set()
 
 
 class TestSigningSecrets:
@@ -484,10 +513,26 @@ class TestJwksCache:
         with pytest.raises(ValueError, match="too large"):
             fetch_jwks(site.url)
 
-    @pytest.mark.parametrize("url", ["", "file:///etc/passwd", "https://", "jwks.json"])
+    @pytest.mark.parametrize(
+        "said", [b"HTTP/1.1 100 Continue\r\n\r\n", b"x", b"HTTP/1.1 200 OK\r\nX: y\r\n\r\n{"]
+    )
+    def test_a_server_that_never_comes_to_an_end_is_left_in_time(self, said: bytes) -> None:
+        with Talker(said) as talker:
+            with pytest.raises(TimeoutError):
+                fetch_jwks(talker.url, within=0.2)
+            assert talker.is_left.wait(60)
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            *("", "file:///etc/passwd", "https://", "jwks.json", "https://[::1", "https://x:y/"),
+            *("https://x:99999/", "https://x:0/", "https://me:password@x/", "https://me@x/"),
+        ],
+    )
     def test_only_a_web_address_will_do(self, url: str) -> None:
-        with pytest.raises(Misconfigured):
+        with pytest.raises(Misconfigured, match="no password in it") as caught:
             JwksCache(url)
+        assert "me:" not in str(caught.value)
 
 
 class TestKeyRing:
