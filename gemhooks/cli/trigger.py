@@ -2,6 +2,8 @@
 
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -91,27 +93,35 @@ def send(url: str, body: bytes, key: bytes) -> Sent:
 def send_through(simulator: str, url: str, body: bytes, scheme: Scheme) -> Sent:
     """Let the simulator sign with the keys that it publishes, and send."""
     wanted = {"event": orjson.loads(body), "uris": [url], "scheme": scheme.value}
-    status, answer = sending.ask(
-        f"{simulator}/control/events", orjson.dumps(wanted), {"content-type": "application/json"}
-    )
+    kind = {"content-type": "application/json"}
+    with _read(
+        simulator, sending.ask(f"{simulator}/control/events", orjson.dumps(wanted), kind)
+    ) as found:
+        (webhook_id,) = found["ids"]
+    return Sent(webhook_id, _status_of(simulator, webhook_id))
+
+
+@contextmanager
+def _read(simulator: str, answered: tuple[int, bytes]) -> Iterator[Any]:
+    """What it answered; Misconfigured where that, or what is looked up in it, is not what we know."""
+    status, answer = answered
     try:
-        (webhook_id,) = orjson.loads(answer)["ids"]
+        yield orjson.loads(answer)
     except (ValueError, LookupError, TypeError):
         raise Misconfigured(
             f"{simulator} is no simulator of this release: it answers {status}."
         ) from None
-    return Sent(webhook_id, _status_of(simulator, webhook_id))
 
 
 def _status_of(simulator: str, webhook_id: str) -> int | None:
     """What the first attempt was answered."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        _, answer = sending.ask(f"{simulator}/control/deliveries")
-        attempts: list[dict[str, Any]] = orjson.loads(answer)["deliveries"]
-        for attempt in reversed(attempts):
-            if attempt["id"] == webhook_id:
-                status: int | None = attempt["status"]
-                return status
+        with _read(simulator, sending.ask(f"{simulator}/control/deliveries")) as found:
+            answers: dict[str, int | None] = {
+                each["id"]: each["status"] for each in found["deliveries"]
+            }
+        if webhook_id in answers:
+            return answers[webhook_id]
         time.sleep(0.05)
     raise Unavailable(f"{simulator} has sent nothing within {PATIENCE:g} s.")

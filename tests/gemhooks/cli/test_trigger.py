@@ -189,14 +189,28 @@ def test_what_is_no_simulator_is_told(page: bytes) -> None:
     assert "is no simulator" in str(done.exception)
 
 
+@pytest.mark.parametrize(
+    "page", ["<html>", "{}", "[]", '{"deliveries": [1]}', '{"deliveries": [{"id": "m"}]}']
+)
+def test_what_took_the_event_and_tells_nothing_of_it_is_no_simulator(page: str) -> None:
+    with says(made_answer('{"ids": ["m"]}'), made_answer(page)) as url:
+        done = trigger("batch.failed", "--scheme", "jwt", "--simulator", url)
+    assert "is no simulator" in str(done.exception)
+
+
+def made_answer(page: str) -> bytes:
+    return f"HTTP/1.1 200 OK\r\nContent-Length: {len(page)}\r\n\r\n{page}".encode()
+
+
 @contextmanager
-def says(answer: bytes) -> Iterator[str]:
-    """A server that says *answer* to whoever sends it something."""
+def says(*answers: bytes) -> Iterator[str]:
+    """A server that says these, in turn, to whoever sends it something; the last for ever."""
+    left = list(answers)
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             self.request.recv(65536)
-            self.request.sendall(answer)
+            self.request.sendall(left.pop(0) if len(left) > 1 else left[0])
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
