@@ -103,7 +103,7 @@ def send_through(simulator: str, url: str, body: bytes, scheme: Scheme) -> Sent:
 
 @contextmanager
 def _read(simulator: str, answered: tuple[int, bytes]) -> Iterator[Any]:
-    """What it answered; Misconfigured where that, or what is looked up in it, is not what we know."""
+    """What it answered; Misconfigured where that lacks what is looked up in it."""
     status, answer = answered
     try:
         yield orjson.loads(answer)
