@@ -8,6 +8,7 @@ from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from gemhooks import forks
 from gemhooks.errors import Misconfigured
 
 Answer = tuple[int, str, bytes]
@@ -46,6 +47,7 @@ class AdminServer:
             raise Misconfigured(
                 f"GEMHOOKS_ADMIN_PORT: can't listen on {self._host}:{self.port}: {error.strerror}."
             ) from None
+        forks.keep(server.socket)
         self._server, self.port = server, server.server_address[1]
         self._thread = threading.Thread(
             target=server.serve_forever, args=(0.05,), name="admin", daemon=True

@@ -389,6 +389,13 @@ class Ledger(Protocol):
         """
         ...
 
+    def holds(self, queue: str, key: str) -> bool:
+        """Whether a claim made ahead is ours still; who slept through its lease may have lost it.
+
+        While the lease surely runs, that asks nobody.
+        """
+        ...
+
     def done(self, queue: str, *keys: str) -> None:
         """They were handled; a later claim is answered DONE."""
         ...

@@ -1,5 +1,6 @@
 """Handle one message: claim it, decode it, call its handler, mark it, settle it."""
 
+import os
 import random
 import threading
 import time
@@ -10,7 +11,7 @@ from enum import StrEnum
 
 import structlog
 
-from gemhooks import events, logs, topology
+from gemhooks import events, forks, logs, topology
 from gemhooks.consumers import Handled, Subscription
 from gemhooks.errors import (
     LedgerUnavailable,
@@ -142,7 +143,7 @@ class Runner:
         """Decide under a claim in the ledger, so that copies of a message run once."""
         work.key = work.key or self.key_of(work.delivery.message)
         try:
-            claimed = work.claimed or self.claim(work)
+            claimed = self.claimed(work)
             if claimed.claim is not Claim.GRANTED:
                 return self.unclaimed(claimed, work.delivery.message)
             outcome = self.decide_alone(work.delivery.message, claimed)
@@ -152,6 +153,16 @@ class Runner:
         except LedgerUnavailable as error:
             return away(error)
         return outcome
+
+    def claimed(self, work: Work) -> Claimed:
+        """Made ahead, where that is ours still: a frozen process wakes up after its leases."""
+        ahead = work.claimed
+        if ahead and (ahead.claim is not Claim.GRANTED or self.holds(work)):
+            return ahead
+        return self.claim(work)
+
+    def holds(self, work: Work) -> bool:
+        return self.ledger.holds(self.subscription.queue, work.key)
 
     def claim(self, work: Work) -> Claimed:
         redelivered = work.delivery.redelivered
@@ -228,12 +239,16 @@ class Runner:
 
     def decide(self, message: Message) -> Outcome:
         """Call the handler and say what becomes of the message. Touches no broker."""
+        process = os.getpid()
         try:
-            return self.call(message)
+            outcome = self.call(message)
         except BaseException as error:  # SystemExit too: who would settle the message then?
+            forks.leave(process, error)
             if _is_of_a_person(error):
                 raise
             return self.answer_to(error, message)
+        forks.leave(process)
+        return outcome
 
     def answer_to(self, error: BaseException, message: Message) -> Outcome:
         try:

@@ -33,6 +33,8 @@ log = structlog.get_logger()
 LOST_PAUSE = 1.0  # seconds
 STOP_LOOK = 0.2  # seconds between looks whether it shall stop before it has started
 LAST_MARKS = 2.0  # seconds, to write down what was done when all handlers have ended
+LAST_CLAIMS = 2.0  # seconds, to release the claims of what was never begun
+LAST_BREATH = 1.0  # seconds, at least, for what handlers have left behind: threads, processes
 
 
 @dataclass(frozen=True)
@@ -148,13 +150,17 @@ class Service:
     def _give_back(self, runner: Runner, works: Sequence[Work]) -> None:
         """Untouched, no attempt counted; others need not wait for our claims to end."""
         if claimed := [work.key for work in works if work.claimed]:
-            with suppress(LedgerUnavailable):
-                runner.ledger.release(runner.subscription.queue, *claimed, ended=False)
+            releasing = beside(lambda: self._release(runner, claimed), name="ledger-release")
+            wait([releasing], LAST_CLAIMS)  # a database that hangs must hold up nobody
         for work in works:
             if isinstance(runner.ledger, NullLedger):  # redelivered, it would be a suspect
                 work.delivery.later(work.delivery.message, after=0)
             else:
                 work.delivery.give_back()
+
+    def _release(self, runner: Runner, keys: Sequence[str]) -> None:
+        with suppress(LedgerUnavailable):
+            runner.ledger.release(runner.subscription.queue, *keys, ended=False)
 
     def is_ready(self) -> bool:
         """Every queue is really being consumed."""
@@ -231,15 +237,25 @@ def has_started(service: Service, stop: threading.Event) -> bool:
 
 
 def shut_down(service: Service, admin: AdminServer, ledgers: Ledgers) -> int:
+    grace_is_over_at = time.monotonic() + service.settings.grace
     ended = service.stop()
     admin.stop()
     log.info("service_stopped", all_ended=ended)
+    logs.flush()
     if not ended:
         # A handler that outlives the grace can't be killed: leave it, its message comes back.
-        logs.flush()
         os._exit(0)
+    end_within(max(LAST_BREATH, grace_is_over_at - time.monotonic()))
     ledgers.close()
     return 0
+
+
+def end_within(seconds: float) -> None:
+    """End the process then at the latest: Python itself waits for threads and processes that
+    handlers have left behind, for ever."""
+    end = threading.Timer(seconds, os._exit, (0,))
+    end.daemon = True
+    end.start()
 
 
 def stop_event() -> threading.Event:

@@ -80,12 +80,15 @@ def is_done(connection: sa.Connection, at: Key) -> bool:
     return connection.scalar(sa.select(handled.c.state).where(_is(at))) == DONE
 
 
-def renew(connection: sa.Connection, held: list[Key], *, owner: str, lease: float) -> None:
-    """Lengthen the leases of *held*, those that others took meanwhile excepted."""
+def renew(connection: sa.Connection, held: Sequence[Key], *, owner: str, lease: float) -> list[Key]:
+    """Lengthen the leases of *held*; those of them that others did not take meanwhile."""
     # In one order everywhere, lest two processes wait for each other's rows.
-    for at in sorted(held):
-        statement = sa.update(handled).where(_is(at), _is_held_by(owner))
-        connection.execute(statement.values(lease_until=Now() + lease))
+    return [at for at in sorted(held) if _is_renewed(connection, at, owner, lease)]
+
+
+def _is_renewed(connection: sa.Connection, at: Key, owner: str, lease: float) -> bool:
+    statement = sa.update(handled).where(_is(at), _is_held_by(owner))
+    return connection.execute(statement.values(lease_until=Now() + lease)).rowcount == 1
 
 
 def is_known(connection: sa.Connection, at: Key) -> bool:

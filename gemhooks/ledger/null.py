@@ -12,6 +12,9 @@ class NullLedger:
     def claim_new(self, queue: str, *keys: str) -> list[Claimed | None]:
         return [Claimed(Claim.GRANTED)] * len(keys)
 
+    def holds(self, queue: str, key: str) -> bool:
+        return True
+
     def done(self, queue: str, *keys: str) -> None:
         """Nothing to mark."""
 

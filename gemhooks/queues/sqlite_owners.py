@@ -4,7 +4,10 @@ import fcntl
 import os
 import uuid
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
+
+from gemhooks import forks
 
 
 class Owner:
@@ -13,7 +16,9 @@ class Owner:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir(mode=0o700, exist_ok=True)
-        self.name, self._lock = _register(folder)
+        self.name, lock = _register(folder)
+        self._lock = FileIO(lock, "r+")
+        forks.keep(self._lock)
 
     def is_dead(self, other: str) -> bool:
         """Nobody holds the lock of *other*; a frozen process still does."""
@@ -36,7 +41,7 @@ class Owner:
     def release(self) -> None:
         with suppress(OSError):
             (self._folder / self.name).unlink(missing_ok=True)
-        os.close(self._lock)
+        self._lock.close()
 
 
 def count_alive(folder: Path) -> int:

@@ -65,6 +65,9 @@ class KeptLedger:
     def claim_new(self, queue: str, *keys: str) -> list[Claimed | None]:
         return [self.claim(queue, key, redelivered=False) for key in keys]
 
+    def holds(self, queue: str, key: str) -> bool:
+        return True
+
     def done(self, queue: str, *keys: str) -> None:
         self.away_for_marks -= 1
         if self.away_for_marks >= 0:

@@ -1,10 +1,12 @@
 """Consumers for tests of whole worker processes: `gemhooks consume handlers:NAME`."""
 
 import ctypes
+import multiprocessing
 import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gemhooks import Consumers, events
@@ -13,6 +15,8 @@ slow = Consumers()
 deadly = Consumers()
 blocked = Consumers()
 fatal = Consumers()
+leaving = Consumers()
+forking = Consumers()
 
 
 def note(line: str) -> None:
@@ -50,3 +54,25 @@ def end_thread(event: events.BatchFailed) -> None:
         if thread.name == event.data.id and thread.ident is not None:
             raised = ctypes.py_object(SystemExit)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), raised)
+
+
+@leaving.on(events.BatchFailed, queue="leaving")
+def leave(event: events.BatchFailed) -> None:
+    """Leave a thread behind that Python waits for."""
+    ThreadPoolExecutor().submit(time.sleep, 300)
+    note(f"end {event.data.id}")
+
+
+@forking.on(events.BatchFailed, queue="forking")
+def fork(event: events.BatchFailed) -> None:
+    note(f"begin {event.data.id}")
+    if event.data.id == "child":
+        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(300,))
+        child.start()
+        note(f"pid {child.pid}")
+        time.sleep(300)
+    if event.data.id == "fork" and os.fork() == 0:
+        note("forked")
+        return
+    time.sleep(0.3)  # so that others wait behind it
+    note(f"end {event.data.id}")

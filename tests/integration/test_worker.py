@@ -6,8 +6,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -16,8 +18,10 @@ from gemhooks.messages import Message
 from gemhooks.queues.connect import connect
 from gemhooks.queues.rabbitmq import RabbitBroker
 from tests.integration.processes import answers, is_ready, process
+from tests.services.errors import ServiceError
 from tests.services.ports import free_port
-from tests.services.rabbitmq import RabbitNode
+from tests.services.proxy import Proxy, Way
+from tests.services.rabbitmq import Broker, RabbitNode
 from tests.services.waiting import eventually
 
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -84,6 +88,43 @@ def test_sigterm_ends_what_runs_and_gives_the_rest_back_at_once(
     assert second.wait(60) == 0
 
 
+def test_what_a_frozen_worker_had_not_begun_is_not_begun_once_others_have_done_it(
+    amqp_url: str, start: Start, notes: Path, rabbitmq_node: Broker
+) -> None:
+    names = [f"b{number}" for number in range(4)]
+    publish(amqp_url, "slow", names)
+    frozen = start("slow", amqp_url, GEMHOOKS_CONCURRENCY="1", GEMHOOKS_PREFETCH="4")
+    eventually(lambda: lines(notes) == ["begin b0"], why="one runs, the others are claimed")
+    frozen.send_signal(signal.SIGSTOP)
+    cut_off(rabbitmq_node, frozen.pid)
+    other = start("slow", amqp_url)
+    eventually(lambda: {f"end {each}" for each in names} <= {*lines(notes)}, why="all ended")
+    frozen.send_signal(signal.SIGCONT)
+    eventually(lambda: lines(notes).count("end b0") == 2, why="it ends what it had begun")
+    for each in (frozen, other):
+        each.terminate()
+        assert each.wait(60) == 0
+
+    assert [lines(notes).count(f"begin {name}") for name in names[1:]] == [1, 1, 1]
+
+
+def cut_off(node: Broker, pid: int) -> None:
+    """Close the connections of that process, as RabbitMQ does when nothing comes from it."""
+
+    def are_gone() -> bool:
+        listed = [each["name"] for each in node.api("GET", "/api/connections") if is_its(each)]
+        for name in listed:
+            with suppress(ServiceError):  # gone meanwhile
+                node.api("DELETE", f"/api/connections/{quote(name, safe='')}")
+        return not listed
+
+    def is_its(connection: dict[str, Any]) -> bool:
+        return str(connection.get("user_provided_name", "")).endswith(f" {pid}")
+
+    eventually(lambda: not are_gone(), why="its connections are listed")
+    eventually(are_gone, why="they are closed")
+
+
 def test_a_second_sigterm_ends_it_at_once(amqp_url: str, start: Start, notes: Path) -> None:
     publish(amqp_url, "blocked", ["b1"])
     port = free_port()
@@ -108,6 +149,67 @@ def test_a_handler_that_outlives_the_grace_does_not_hold_it_up(
     worker.terminate()
 
     assert worker.wait(60) == 0
+
+
+def test_a_thread_that_a_handler_has_left_behind_does_not_hold_it_up(
+    amqp_url: str, start: Start, notes: Path
+) -> None:
+    publish(amqp_url, "leaving", ["b1"])
+    worker = start("leaving", amqp_url, GEMHOOKS_GRACE="1s")
+    eventually(lambda: lines(notes) == ["end b1"], why="it has ended")
+    worker.terminate()
+
+    assert worker.wait(60) == 0
+
+
+def test_a_database_that_hangs_does_not_hold_it_up(
+    amqp_url: str, start: Start, notes: Path, postgres_url: str
+) -> None:
+    publish(amqp_url, "slow", ["b1", "b2"])
+    database = urlsplit(postgres_url)
+    with Proxy(int(database.port or 5432), str(database.hostname)) as proxy:
+        url = f"{database.scheme}://{database.username}@127.0.0.1:{proxy.port}{database.path}"
+        more = {"GEMHOOKS_DATABASE_URL": url, "GEMHOOKS_CONCURRENCY": "1", "GEMHOOKS_LEASE": "60s"}
+        worker = start("slow", amqp_url, **more, GEMHOOKS_GRACE="1s")
+        eventually(lambda: lines(notes) == ["begin b1"], why="one runs, the other is claimed")
+        proxy.silent = frozenset(Way)
+        worker.terminate()
+
+        assert worker.wait(60) == 0
+
+
+@pytest.mark.parametrize("broker", ["amqp", "sqlite"])
+def test_what_a_killed_worker_had_comes_at_once_though_a_child_of_its_lives_on(
+    broker: str, tmp_path: Path, request: pytest.FixtureRequest, start: Start, notes: Path
+) -> None:
+    is_file = broker == "sqlite"
+    url = f"sqlite:///{tmp_path}/q.db" if is_file else str(request.getfixturevalue("amqp_url"))
+    admin = free_port()
+    publish(url, "forking", ["child", "b1"])
+    killed = start("forking", url, admin=admin, GEMHOOKS_CONCURRENCY="1")
+    eventually(lambda: any("pid" in line for line in lines(notes)), why="its child runs")
+    child = int(next(line for line in lines(notes) if "pid" in line).split()[1])
+    try:
+        killed.kill()
+        killed.wait(60)
+        start("forking", url, admin=admin)
+        eventually(lambda: "end b1" in lines(notes), why="another took it")
+        os.kill(child, 0)  # it lives
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_the_child_that_a_handler_forks_is_no_worker(
+    amqp_url: str, start: Start, notes: Path
+) -> None:
+    names = [f"b{number}" for number in range(4)]
+    publish(amqp_url, "forking", ["fork", *names])
+    start("forking", amqp_url, GEMHOOKS_CONCURRENCY="1")
+    eventually(lambda: "end b3" in lines(notes), why="all have ended")
+    eventually(lambda: "forked" in lines(notes), why="the child ran")
+
+    assert lines(notes).count("end fork") == 1
+    assert [lines(notes).count(f"begin {name}") for name in names] == [1] * 4
 
 
 def test_an_idle_worker_ends_at_once(amqp_url: str, start: Start) -> None:

@@ -15,6 +15,7 @@ from pika.adapters.asyncio_connection import AsyncioConnection
 from pika.adapters.utils import nbio_interface as nbio
 from pika.connection import Parameters
 
+from gemhooks import forks
 from gemhooks.queues.rabbitmq import arrivals
 from gemhooks.queues.rabbitmq.intake import Intake, Take, Takers
 
@@ -228,6 +229,7 @@ class Services(nbio.AbstractIOServices):
     ) -> Stream:
         self.stream = stream = Stream(self._loop, self._intake)
         server_hostname = (name or "") if context else None
+        forks.keep(sock)
         try:
             await self._loop.create_connection(
                 lambda: stream, sock=sock, ssl=context, server_hostname=server_hostname

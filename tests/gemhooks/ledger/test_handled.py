@@ -259,6 +259,24 @@ def test_what_waits_for_its_handler_keeps_its_claim(url: str, others: Ledgers) -
         assert claim(others, "0") is claim(others, "49") is Claim.BUSY
 
 
+def test_who_slept_through_its_lease_asks_whether_its_claims_are_its_own_still(
+    url: str, others: Ledgers
+) -> None:
+    with closing(open_ledger(url, lease=1.0)) as slept:
+        slept.handled.close()  # renews no more, as if it were frozen
+        slept.handled.claim_new("queue", "id", "lost")
+        eventually(lambda: claim(others, "lost") is Claim.GRANTED, why="another has taken it")
+        assert slept.handled.holds("queue", "id")
+        assert claim(others) is Claim.BUSY
+        assert not slept.handled.holds("queue", "lost")
+
+
+def test_while_its_lease_runs_nobody_is_asked_whether_a_claim_is_held(ledgers: Ledgers) -> None:
+    ledgers.handled.claim_new("queue", "id")
+    ledgers.database.close()
+    assert ledgers.handled.holds("queue", "id")
+
+
 def test_many_are_released_at_once_uncounted(ledgers: Ledgers, others: Ledgers) -> None:
     ledgers.handled.claim_new("queue", "a", "b")
     ledgers.handled.release("queue", "a", "b", ended=False)

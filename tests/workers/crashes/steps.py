@@ -104,6 +104,9 @@ class DyingLedger:
     def claim_new(self, queue: str, *keys: str) -> list[Claimed | None]:
         return self.real.claim_new(queue, *keys)
 
+    def holds(self, queue: str, key: str) -> bool:
+        return self.real.holds(queue, key)
+
     def done(self, queue: str, *keys: str) -> None:
         if queue == "gemhooks.functions":
             self.killer.at(Step.BEFORE_THE_ACK)
