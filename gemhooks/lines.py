@@ -8,16 +8,21 @@ interpreter; with a thread waiting for it, one for each line took a third of wha
 import asyncio
 import atexit
 import os
+import select
+import stat
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Generic, Protocol, TypeVar
+from typing import BinaryIO, Generic, Protocol, TypeVar
 
 GATHER = 0.01  # seconds that a line may wait; a kill -9 takes as much of the log with it
 MOST_WAITING = 1000  # lines; who logs more while the reader is slow waits for it
+MOST_KEPT = 1 << 20  # bytes for a reader that has stalled
 PATIENCE = 1.0  # seconds for a writer that a signal, or the end of the process, came upon
+
+DROPPED = b'{"event":"log_lines_dropped","level":"warning","lines":%d}\n'
 
 Written = TypeVar("Written", str, bytes)
 Written_contra = TypeVar("Written_contra", str, bytes, contravariant=True)
@@ -50,6 +55,58 @@ def write(file: File[Written], text: Written) -> None:
     with suppress(OSError, ValueError):
         file.write(text)
         file.flush()
+
+
+class Impatient:
+    """A pipe or a socket for who must not wait for its reader: a loop that serves others.
+
+    What finds no room is kept, and written before what comes next; what would be too much to keep
+    is dropped, and a line says so as soon as there is room.
+    """
+
+    def __init__(self, fileno: int) -> None:
+        self._fileno = fileno
+        self._kept = bytearray()
+        self._dropped = 0  # lines
+        self._room = select.poll()
+        self._room.register(fileno, select.POLLOUT)
+        atexit.register(self._end)
+
+    def write(self, data: bytes) -> None:
+        if self._kept and len(self._kept) + len(data) > MOST_KEPT:
+            self._dropped += data.count(b"\n")
+            return
+        if self._dropped:
+            self._kept += DROPPED % self._dropped
+            self._dropped = 0
+        self._kept += data
+
+    def flush(self) -> None:
+        """Write as much as there is room for."""
+        self._write(until=0)
+
+    def _write(self, *, until: float) -> None:
+        while self._kept and self._room.poll(max(0, until - time.monotonic()) * 1000):
+            try:  # for so much there is room where there is any
+                written = os.write(self._fileno, self._kept[: select.PIPE_BUF])
+            except OSError:
+                self._kept.clear()
+                raise
+            del self._kept[:written]
+
+    def _end(self) -> None:
+        with suppress(OSError):
+            self._write(until=time.monotonic() + PATIENCE)
+
+
+def impatient(file: BinaryIO) -> File[bytes]:
+    """*file*, so that writing to it never waits for a reader; nobody reads along a plain file."""
+    try:
+        mode = os.fstat(file.fileno()).st_mode
+    except OSError:  # it is in memory
+        return file
+    is_read = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+    return Impatient(file.fileno()) if is_read and hasattr(select, "poll") else file
 
 
 class GatheredLines:

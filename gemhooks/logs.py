@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import structlog
 
-from gemhooks.lines import Alarm, GatheredLines, Lines
+from gemhooks.lines import Alarm, GatheredLines, Lines, impatient, on_loop
 
 HIDDEN = "[redacted]"
 _SECRETS = (
@@ -186,7 +186,8 @@ def _factory(*, as_json: bool, gathered: Alarm | None) -> Any:
     if gathered is None:
         data = Lines(sys.stderr.buffer, b"\n")
         return lambda *_: data
-    lines = GatheredLines(sys.stderr.buffer, gathered)
+    file = impatient(sys.stderr.buffer) if gathered is on_loop else sys.stderr.buffer
+    lines = GatheredLines(file, gathered)
     _gathered.append(lines)
     return lambda *_: lines
 

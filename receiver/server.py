@@ -24,6 +24,7 @@ from gemhooks.tracing import tracing
 from receiver.adapter import Adapter
 from receiver.app import Receiver, create_app
 from receiver.connections import DEFAULT, Connections, Limits
+from receiver.pulse import Pulse
 from receiver.turning_away import turn_away
 from receiver.wiring import key_ring, receiver_of
 
@@ -111,11 +112,13 @@ async def serve(settings: Settings) -> int:
     registry = CollectorRegistry()
     traced = tracing(wanted=settings.tracing)
     broker = connect_as(settings, loop=asyncio.get_running_loop())
+    pulse = Pulse()
 
     def ready() -> bool:
-        return not stop.is_set() and broker.is_ready()
+        return not stop.is_set() and pulse.is_quick() and broker.is_ready()
 
-    admin = AdminServer(settings.admin_host, settings.admin_port, registry, lambda: True, ready)
+    admin = AdminServer(settings.admin_host, settings.admin_port, registry, pulse.is_felt, ready)
+    beating = asyncio.create_task(pulse.keep())
     try:
         admin.start()
         publisher = traced.publishing(broker.publisher)
@@ -126,6 +129,7 @@ async def serve(settings: Settings) -> int:
         await asyncio.to_thread(broker.close)
         await asyncio.to_thread(traced.close)
         admin.stop()
+        beating.cancel()
         listener.close()
     log.info("receiver_stopped")
     return 0

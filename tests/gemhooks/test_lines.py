@@ -3,7 +3,10 @@
 import asyncio
 import io
 import json
+import os
 import threading
+from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -124,6 +127,71 @@ def test_a_log_that_nobody_reads_stops_no_work(*, is_closed: bool) -> None:
     subject.info(b"unread")
 
     subject.warning(b"unread too")
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """What can be read, without waiting, and where it is written."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    yield reader, writer
+    for each in (reader, writer):
+        os.close(each)
+
+
+def read(reader: int) -> bytes:
+    """All that is there."""
+    found = b""
+    with suppress(BlockingIOError):
+        while part := os.read(reader, 1 << 16):
+            found += part
+    return found
+
+
+def test_for_a_reader_that_stalls_lines_are_kept_in_order(pipe: tuple[int, int]) -> None:
+    reader, writer = pipe
+    subject = GatheredLines(lines.Impatient(writer), never)
+    sent = [b"%d" % number + b"x" * 10_000 for number in range(30)]
+    for each in sent:
+        subject.warning(each)
+
+    found = read(reader)
+    assert len(found) < sum(map(len, sent))
+    while missing := len(sent) - found.count(b"\n"):
+        subject.flush()
+        found += read(reader)
+        assert len(sent) - found.count(b"\n") < missing
+    assert found.split() == sent
+
+
+def test_what_is_too_much_to_keep_is_dropped_and_told(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "MOST_KEPT", 100_000)
+    reader, writer = pipe
+    subject = GatheredLines(lines.Impatient(writer), never)
+    for number in range(30):
+        subject.warning(b"%d" % number + b"x" * 10_000)
+    found = b""
+    while part := read(reader):
+        found += part
+        subject.flush()
+
+    subject.warning(b"29")
+    *kept, told, last = (found + read(reader)).split()
+
+    assert (json.loads(told)["event"], last) == ("log_lines_dropped", b"29")
+    assert len(kept) + json.loads(told)["lines"] == 30
+
+
+def test_a_pipe_whose_reader_has_left_stops_no_work() -> None:
+    reader, writer = os.pipe()
+    subject = GatheredLines(lines.Impatient(writer), never)
+    os.close(reader)
+
+    subject.warning(b"unread")
+    subject.warning(b"unread too")
+    os.close(writer)
 
 
 ENDS = {

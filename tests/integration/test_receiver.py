@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import select
 import signal
 import socket
@@ -153,6 +154,46 @@ def test_while_the_broker_has_no_memory_it_answers_503_and_recovers_by_itself(
             assert receiver.health() == (200, 200, 503, 503)
         eventually(lambda: receiver.post() == 204, why="the alarm is over")
     assert receiver.reasons() <= {"blocked", "timeout"}
+
+
+# -- its log is not read, its loop hangs
+
+
+def test_a_log_that_nobody_reads_holds_up_no_webhook_and_not_the_end(tmp_path: Path) -> None:
+    log = tmp_path / "receiver.log"
+    os.mkfifo(log)
+    unread = os.open(log, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with running(f"sqlite:///{tmp_path}/queue.db", tmp_path) as receiver:
+            # More than a pipe holds.
+            answered = {receiver.post("m" * 4000 + str(number)) for number in range(30)}
+            health = receiver.health()
+            receiver.child.terminate()
+            code = receiver.child.wait(30)
+    finally:
+        os.close(unread)
+
+    assert (answered, health, code) == ({204}, (200, 200, 200, 200), 0)
+
+
+def test_while_its_loop_hangs_the_other_port_says_that_it_is_not_ready(tmp_path: Path) -> None:
+    """The loop reads a secret here that does not come, as from a disk that is away."""
+    secret, door, mended = (tmp_path / name for name in ("secret", "door", "mended"))
+    for each in (secret, mended):
+        each.write_text(SECRET)
+    os.mkfifo(door)
+    (tmp_path / "hanging").hardlink_to(door)
+    own = {"GEMINI_WEBHOOK_SECRET": "", "GEMINI_WEBHOOK_SECRET_FILE": str(secret)}
+    with running(f"sqlite:///{tmp_path}/queue.db", tmp_path, **own) as receiver:
+        ready = f"http://127.0.0.1:{receiver.admin}/readyz"
+        (tmp_path / "hanging").replace(secret)
+        eventually(lambda: answers(ready) == 503, why="it is seen that the loop hangs")
+        alive = answers(f"http://127.0.0.1:{receiver.admin}/livez")
+
+        mended.replace(secret)
+        door.write_text(SECRET)  # read as the file that was hanging
+        eventually(lambda: receiver.health() == (200, 200, 200, 200), why="it goes on")
+    assert alive == 200
 
 
 # -- the end
