@@ -192,6 +192,8 @@ class Connection(asyncio.Protocol):
             Record(self._all.metrics).report(GONE)
             self._forget(self._incoming)
         for request in self._todo:
+            if not request.is_started:
+                Record(self._all.metrics).report(GONE)
             self._forget(request)
         self._todo.clear()
         self._is_last, self._incoming = True, None
