@@ -310,19 +310,19 @@ class Held(MemoryPublisher):
 
 def test_what_was_sent_ahead_by_a_client_that_hangs_up_is_counted_once_each() -> None:
     publisher = Held()
-
-    def is_counted() -> bool:
-        publisher.confirm()
-        return site.total() >= 5
-
     with served(publisher) as site:
+
+        def is_counted() -> bool:
+            publisher.confirm()
+            return site.total() >= 5
+
         with site.connect_with(request() * 5) as client:
             wait_until(lambda: publisher.waiting, "the first is begun")
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         wait_until(is_counted, "all are counted")
 
-    assert site.total() == 5
-    assert site.count("client_gone") > 0
+        assert site.total() == 5
+        assert site.count("client_gone") > 0
 
 
 def test_a_flood_of_requests_that_wait_for_no_answer_is_cut_short(site: Site) -> None:
