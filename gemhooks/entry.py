@@ -1,5 +1,6 @@
 """How every program of ours ends: an exit code, and one sentence where something is wrong."""
 
+import errno
 import io
 import os
 import sys
@@ -11,6 +12,7 @@ from gemhooks.errors import GemhooksError, Misconfigured
 
 MISCONFIGURED = 2  # starting again does not help
 FAILED = 1
+FULL = (errno.ENOSPC, errno.EDQUOT)  # a disk; where what a person asked for is to go, say
 
 
 def run(program: Callable[[], int | None]) -> NoReturn:
@@ -23,7 +25,18 @@ def run(program: Callable[[], int | None]) -> NoReturn:
         logs.flush()  # the sentence comes last
         print(f"gemhooks: {error}", file=sys.stderr)  # noqa: T201 - not a log line: for a person
         sys.exit(MISCONFIGURED if isinstance(error, Misconfigured) else FAILED)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        _give_up_output()
+        print(f"gemhooks: {error.strerror}.", file=sys.stderr)  # noqa: T201 - as above
+        sys.exit(FAILED)
     sys.exit(code or 0)
+
+
+def _give_up_output() -> None:
+    """Python would try once more, at its end, and show that failure."""
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 
 def _count_in_memory() -> None:

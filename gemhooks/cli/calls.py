@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gemhooks.cli.jobs import instant, ledgers
-from gemhooks.cli.tables import Format, FormatOption, show, show_one
+from gemhooks.cli.tables import MOST_ROWS, Format, FormatOption, show, show_one
 from gemhooks.cli.waking import wake
 from gemhooks.errors import Misconfigured
 from gemhooks.functions.chains import Continuation, SendState
@@ -39,7 +39,7 @@ def list_(
     approval: Annotated[
         bool, typer.Option("--approval", help="only those that wait for a yes")
     ] = False,
-    limit: Annotated[int, typer.Option(help="the newest so many", min=1)] = 100,
+    limit: Annotated[int, typer.Option(help="the newest so many", min=1, max=MOST_ROWS)] = 100,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """List calls, the newest first; with --unknown also continuations that may be lost."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gemhooks.cli.tables import Format, FormatOption, show, show_one
+from gemhooks.cli.tables import MOST_ROWS, Format, FormatOption, show, show_one
 from gemhooks.cli.waking import wake
 from gemhooks.errors import Misconfigured
 from gemhooks.heads import FAMILIES, bare_id
@@ -43,7 +43,7 @@ def list_(
     stuck: Annotated[
         bool, typer.Option("--stuck", help="only those that are stuck or vanished")
     ] = False,
-    limit: Annotated[int, typer.Option(help="the newest so many", min=1)] = 100,
+    limit: Annotated[int, typer.Option(help="the newest so many", min=1, max=MOST_ROWS)] = 100,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """List jobs, the newest first."""

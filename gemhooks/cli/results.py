@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from gemhooks.cli.tables import Format, FormatOption, show, show_one
+from gemhooks.cli.tables import MOST_ROWS, Format, FormatOption, show, show_one
 from gemhooks.cli.writing import aside
 from gemhooks.errors import Misconfigured
 from gemhooks.heads import bare_id
@@ -41,7 +41,7 @@ def options() -> None:
 @app.command("list")
 def list_(
     kind: Annotated[str, typer.Option(help="interaction, batch or video")] = "",
-    limit: Annotated[int, typer.Option(help="the newest so many", min=1)] = 100,
+    limit: Annotated[int, typer.Option(help="the newest so many", min=1, max=MOST_ROWS)] = 100,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """List what was stored, the newest first."""

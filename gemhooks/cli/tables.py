@@ -16,6 +16,7 @@ __all__ = ["PLAIN", "Format", "FormatOption", "show", "show_one"]
 
 
 WIDEST = 10_000  # columns of characters
+MOST_ROWS = 1_000_000_000  # that a person may ask for: larger numbers are none to a database
 
 
 class Format(StrEnum):

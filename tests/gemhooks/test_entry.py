@@ -2,10 +2,12 @@
 
 import io
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,3 +72,41 @@ def test_metrics_are_counted_in_memory_whatever_an_image_has_set(
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("size", [1, 1_000_000])
+def test_a_full_disk_where_the_answer_is_to_go_is_one_sentence(size: int) -> None:
+    code = f"""
+        from gemhooks import entry
+        entry.run(lambda: print("x" * {size}, flush=True))
+    """
+    with Path("/dev/full").open("w") as full:
+        ended = python(code, stdout=full)
+    assert (ended.returncode, ended.stderr) == (1, "gemhooks: No space left on device.\n")
+
+
+def test_ctrl_c_while_the_command_is_still_loaded_is_no_traceback() -> None:
+    code = """
+        import importlib.abc, os, signal, sys
+
+        class Interrupting(importlib.abc.MetaPathFinder):
+            def find_spec(self, name, path, target=None):
+                if name == "typer":
+                    os.kill(os.getpid(), signal.SIGINT)
+
+        sys.meta_path.insert(0, Interrupting())
+        from gemhooks.__main__ import main
+        main()
+    """
+    ended = python(code, stdout=subprocess.PIPE)
+    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, "")
+
+
+def python(code: str, *, stdout: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )

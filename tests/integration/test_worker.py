@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -18,7 +18,6 @@ from gemhooks.messages import Message
 from gemhooks.queues.connect import connect
 from gemhooks.queues.rabbitmq import RabbitBroker
 from tests.integration.processes import answers, is_ready, process
-from tests.services.errors import ServiceError
 from tests.services.ports import free_port
 from tests.services.proxy import Proxy, Way
 from tests.services.rabbitmq import Broker, RabbitNode
@@ -109,20 +108,19 @@ def test_what_a_frozen_worker_had_not_begun_is_not_begun_once_others_have_done_i
 
 
 def cut_off(node: Broker, pid: int) -> None:
-    """Close the connections of that process, as RabbitMQ does when nothing comes from it."""
+    """Close both connections of that process, as RabbitMQ does when nothing comes from it."""
 
-    def are_gone() -> bool:
-        listed = [each["name"] for each in node.api("GET", "/api/connections") if is_its(each)]
-        for name in listed:
-            with suppress(ServiceError):  # gone meanwhile
-                node.api("DELETE", f"/api/connections/{quote(name, safe='')}")
-        return not listed
+    def listed() -> list[str]:
+        found: list[dict[str, Any]] = node.api("GET", "/api/connections")
+        ours = [
+            each for each in found if str(each.get("user_provided_name", "")).endswith(f" {pid}")
+        ]
+        return [quote(each["name"], safe="") for each in ours]
 
-    def is_its(connection: dict[str, Any]) -> bool:
-        return str(connection.get("user_provided_name", "")).endswith(f" {pid}")
-
-    eventually(lambda: not are_gone(), why="its connections are listed")
-    eventually(are_gone, why="they are closed")
+    eventually(lambda: len(listed()) == 2, why="its connections are listed")
+    for name in listed():
+        node.api("DELETE", f"/api/connections/{name}")
+    eventually(lambda: not listed(), why="they are closed")
 
 
 def test_a_second_sigterm_ends_it_at_once(amqp_url: str, start: Start, notes: Path) -> None:

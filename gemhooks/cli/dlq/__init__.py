@@ -25,7 +25,7 @@ from gemhooks.cli.dlq.choice import (
     TypeOption,
 )
 from gemhooks.cli.dlq.replay import Fate, IsDone, Replayer, target_of
-from gemhooks.cli.tables import Format, FormatOption, show
+from gemhooks.cli.tables import MOST_ROWS, Format, FormatOption, show
 from gemhooks.errors import Misconfigured
 from gemhooks.messages import Broker, Look, Seen
 from gemhooks.settings import Settings
@@ -56,7 +56,9 @@ def list_(
     reason: ReasonOption = "",
     older_than: OlderOption = "",
     newer_than: NewerOption = "",
-    limit: Annotated[int, typer.Option(help="at most so many of each queue", min=1)] = 100,
+    limit: Annotated[
+        int, typer.Option(help="at most so many of each queue", min=1, max=MOST_ROWS)
+    ] = 100,
     form: FormatOption = Format.TABLE,
 ) -> None:
     """List dead letters; looking at them does not use them up."""

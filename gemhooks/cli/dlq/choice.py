@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,16 +11,32 @@ from gemhooks.errors import Misconfigured
 from gemhooks.messages import Seen
 from gemhooks.spelling import seconds
 
+
+def named(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
+    """*value*; Misconfigured where it was given and is empty.
+
+    A script's variable was: and what is left out means all of them.
+    """
+    source, name = context.get_parameter_source(str(option.name)), option.opts[0]
+    if not value.strip() and source and source.name != "DEFAULT":
+        raise Misconfigured(f"{name} is empty: say which, or leave it out.")
+    return value
+
+
+def _option(name: str, meaning: str) -> Any:
+    return typer.Option(name, help=meaning, callback=named)
+
+
 QueueOption = Annotated[
-    str, typer.Option("--queue", help="only of this consumer; 'unrouted': what no queue wanted")
+    str, _option("--queue", "only of this consumer; 'unrouted': what no queue wanted")
 ]
-IdOption = Annotated[str, typer.Option("--id", help="only the event with this webhook-id")]
-TypeOption = Annotated[str, typer.Option("--type", help="only this type; batch.* is a pattern")]
+IdOption = Annotated[str, _option("--id", "only the event with this webhook-id")]
+TypeOption = Annotated[str, _option("--type", "only this type; batch.* is a pattern")]
 ReasonOption = Annotated[
-    str, typer.Option("--reason", help="only for this reason or exception, as `list` shows it")
+    str, _option("--reason", "only for this reason or exception, as `list` shows it")
 ]
-OlderOption = Annotated[str, typer.Option("--older-than", help="only those that died 2h ago ...")]
-NewerOption = Annotated[str, typer.Option("--newer-than", help="only those that died since 2h")]
+OlderOption = Annotated[str, _option("--older-than", "only those that died 2h ago ...")]
+NewerOption = Annotated[str, _option("--newer-than", "only those that died since 2h")]
 
 
 @dataclass(frozen=True)

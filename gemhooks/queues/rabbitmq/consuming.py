@@ -23,6 +23,7 @@ from gemhooks.queues.rabbitmq.settling import Settler
 from gemhooks.queues.rabbitmq.streams import Connection
 
 PAUSE = 1.0  # seconds before what failed is tried again, so that nothing spins
+LONGEST_PAUSE = 8.0  # seconds; where it fails again and again
 LOOK_EVERY = 5.0  # seconds between looks whether the queue really comes to us
 ANSWER = 10.0  # seconds that a look may take
 IDLE_LOOKS = 12  # looks in a row without a delivery: then the subscription is made anew
@@ -84,7 +85,9 @@ class RabbitSubscriber:
                 await self._settler.flush()
 
     async def serve(self, connection: Connection) -> None:
+        pause = PAUSE
         while self._wanted(connection):
+            began = time.monotonic()
             try:
                 reason = await self._live(connection)
             except ChannelClosedByBroker as refusal:
@@ -93,9 +96,11 @@ class RabbitSubscriber:
                     await self._missing()
             except AMQPError as error:
                 reason = str(error)
+            pause = PAUSE if time.monotonic() - began > LONGEST_PAUSE else pause
             if self._wanted(connection) and reason != RENEWED:
                 _log.warning("consumer_lost", queue=self.queue, reason=reason)
-                await asyncio.sleep(PAUSE * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+                pause = min(LONGEST_PAUSE, 2 * pause)
 
     def _wanted(self, connection: AsyncioConnection) -> bool:
         return bool(connection.is_open) and not self._stopped

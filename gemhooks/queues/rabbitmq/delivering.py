@@ -16,7 +16,7 @@ from gemhooks.queues.rabbitmq.mailbox import Mailbox, Work
 from gemhooks.queues.rabbitmq.outbox import Outbox
 from gemhooks.queues.rabbitmq.settling import Settler
 
-PAUSE = 1.0  # seconds before a message whose copy failed is taken again
+PAUSE, LONGEST_PAUSE = 1.0, 5.0  # seconds before a copy that failed is sent again
 SPREAD = 0.2  # of a wait: what failed together must not come back together
 
 _log = structlog.get_logger(__name__)
@@ -37,6 +37,7 @@ class RabbitDelivery:
         self._origin = origin
         self._settler = settler
         self._tag = tag
+        self._pause = PAUSE
         self.message = message
         self.redelivered = redelivered
 
@@ -60,16 +61,23 @@ class RabbitDelivery:
 
     def _replace(self, parcel: wire.Parcel) -> None:
         """The copy first: between the two the message may exist twice, but never not at all."""
-        copied: Future[None] = Future()
-        copied.add_done_callback(self._copied)
-        self._post(lambda: self._origin.outbox.send(parcel, copied))
+        self._post(lambda: self._copy(parcel))
 
-    def _copied(self, copied: Future[None]) -> None:
+    def _copy(self, parcel: wire.Parcel) -> None:
+        if not self._settler.holds(self._tag):  # it has gone back with its channel
+            return
+        copied: Future[None] = Future()
+        copied.add_done_callback(lambda _: self._copied(copied, parcel))
+        self._origin.outbox.send(parcel, copied)
+
+    def _copied(self, copied: Future[None], parcel: wire.Parcel) -> None:
         if copied.exception() is None:
             self.ack()
-        else:
-            _log.warning("copy_failed", queue=self._origin.queue, reason=str(copied.exception()))
-            asyncio.get_running_loop().call_later(PAUSE, self._give_back)
+            return
+        _log.warning("copy_failed", queue=self._origin.queue, reason=str(copied.exception()))
+        # Not given back: its handler would run again at once, and again and again, uncounted.
+        pause, self._pause = self._pause, min(LONGEST_PAUSE, 2 * self._pause)
+        asyncio.get_running_loop().call_later(pause, self._copy, parcel)
 
     def _post(self, work: Work) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the broker redelivers

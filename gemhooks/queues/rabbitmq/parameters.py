@@ -2,6 +2,7 @@
 
 import copy
 import os
+import re
 import socket
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ from gemhooks.errors import GemhooksError, Misconfigured, Unavailable
 
 ACCESS_REFUSED = 403
 NOT_ALLOWED = 530  # the virtual host is missing, or closed to this user
+PASSES = re.compile(r"[a-z ]*limit \(\d+\) is reached|vhost '.*' is down")  # refusals, with 530 too
 HANDSHAKE = 5.0  # seconds
 
 
@@ -54,6 +56,8 @@ def explain(parameters: pika.URLParameters, reason: BaseException) -> GemhooksEr
         root, (AuthenticationError, ProbableAuthenticationError)
     ):
         return Misconfigured(f"{place} refuses the name or the password of user {user!r}")
+    if passes := PASSES.search(str(root)):
+        return Unavailable(f"{place} takes no connection: {passes[0].strip()}")
     if code == NOT_ALLOWED or isinstance(root, ProbableAccessDeniedError):
         vhost = parameters.virtual_host
         return Misconfigured(f"{place} has no virtual host {vhost!r}, or none for user {user!r}")

@@ -31,6 +31,10 @@ class Settler:
     def unsettled(self) -> int:
         return len(self._open)
 
+    def holds(self, tag: int) -> bool:
+        """Whether it is still to be settled here."""
+        return tag in self._open and self.channel.is_open
+
     def take(self, tag: int) -> None:
         self._open[tag] = False
 
@@ -49,7 +53,7 @@ class Settler:
 
     def give_back(self, tag: int) -> None:
         self._send()  # the first settlement counts
-        if tag in self._open and self.channel.is_open:
+        if self.holds(tag):
             del self._open[tag]
             self.channel.basic_nack(tag, requeue=True)
 

@@ -301,6 +301,20 @@ def test_purging_takes_what_was_meant_and_nothing_else(env: dict[str, str], brok
     assert ids(env) == ["msg_2"]
 
 
+@pytest.mark.parametrize("option", ["--queue", "--id", "--type", "--reason", "--older-than"])
+def test_an_option_that_a_script_left_empty_does_not_mean_all_letters(
+    env: dict[str, str], broker: Broker, option: str
+) -> None:
+    bury(broker, event(1))
+    with pytest.raises(Misconfigured, match=f"{option} is empty"):
+        raise dlq(env, "purge", "--type", "#", "--yes", option, "").exception or OSError
+    assert ids(env) == ["msg_1"]
+
+
+def test_more_letters_than_a_database_can_count_are_a_mistake(env: dict[str, str]) -> None:
+    assert dlq(env, "list", "--limit", "9" * 30).exit_code == 2
+
+
 @pytest.mark.parametrize("command", ["replay", "purge"])
 def test_all_letters_must_be_asked_for_by_name(env: dict[str, str], command: str) -> None:
     with pytest.raises(Misconfigured, match="--all"):

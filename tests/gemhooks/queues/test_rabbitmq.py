@@ -23,6 +23,7 @@ from structlog.testing import capture_logs
 from gemhooks import topology
 from gemhooks.errors import GemhooksError, Misconfigured, PublishFailed, Unavailable
 from gemhooks.messages import DeadLetter, Message
+from gemhooks.queues.connect import check
 from gemhooks.queues.rabbitmq import RabbitBroker, decoding, outbox
 from tests.gemhooks.queues.helpers import (
     ALL,
@@ -37,7 +38,7 @@ from tests.gemhooks.queues.helpers import (
     publish,
     take,
 )
-from tests.services.rabbitmq import RabbitNode
+from tests.services.rabbitmq import Broker, RabbitNode
 
 LONG = 1_800_000  # milliseconds for an acknowledgement, RabbitMQ's own
 SETTLED = 300  # more than the 32 acks that RabbitMQ's channel sends a quorum queue at a time
@@ -193,17 +194,16 @@ def test_a_message_over_the_brokers_limit_is_too_large(broker: RabbitBroker) -> 
     publish(broker, event())
 
 
-def test_what_cannot_be_delivered_yet_is_given_back_and_comes_again(
+def test_a_dead_letter_that_has_no_place_yet_is_kept_until_it_has_one(
     broker: RabbitBroker, channel: BlockingChannel
 ) -> None:
     received = consume(broker)
     publish(broker, event())
     channel.queue_delete(ALL.dead_letters)
-    take(received).dead(DeadLetter("no use"))
-    again = take(received)
-    assert again.redelivered
+    with capture_logs() as lines:
+        take(received).dead(DeadLetter("no use"))
+        eventually(lambda: "copy_failed" in [line["event"] for line in lines])
     broker.declare([ALL])
-    again.dead(DeadLetter("no use"))
     assert look(channel, ALL.dead_letters)[1] == event().body
 
 
@@ -276,6 +276,16 @@ def test_check_says_in_one_sentence_why_it_cannot_connect(
         broker.check()
     broker.close()
     assert "secret" not in str(caught.value)
+
+
+def test_connections_that_are_used_up_are_an_outage_and_said_to_be_one(
+    amqp_url: str, rabbitmq_node: Broker
+) -> None:
+    limits = f"/api/vhost-limits/{pika.URLParameters(amqp_url).virtual_host}/max-connections"
+    rabbitmq_node.api("PUT", limits, {"value": 0})
+    with pytest.raises(Unavailable, match=r"takes no connection: connection limit \(0\)"):
+        check(amqp_url)
+    rabbitmq_node.api("DELETE", limits)
 
 
 def test_check_is_silent_where_all_is_well(broker: RabbitBroker) -> None:
@@ -383,6 +393,21 @@ def test_acks_are_heard_while_publishing_is_blocked(
             delivery.ack()
         queues = f"list_queues -p {crash_broker.vhost} --quiet name messages".split()
         eventually(lambda: f"{ALL.name}\t0" in own_node.ctl(*queues))
+
+
+def test_what_is_to_come_later_is_not_tried_again_meanwhile_where_publishing_is_blocked(
+    crash_broker: RabbitBroker, own_node: RabbitNode
+) -> None:
+    received = consume(crash_broker)
+    publish(crash_broker, event())
+    held = take(received)
+    with own_node.without_memory(), capture_logs() as lines:
+        assert failure(crash_broker, event(2, "nobody.waits")) == "blocked"
+        held.later(held.message.next_attempt(), after=1)
+        eventually(lambda: [line["event"] for line in lines].count("copy_failed") >= 2)
+        assert_silent(received)
+    again = take(received)
+    assert (again.message.id, again.message.attempt) == ("msg_1", 2)
 
 
 def test_a_queue_that_forgot_its_consumer_is_subscribed_again(
