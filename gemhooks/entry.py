@@ -5,6 +5,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 from gemhooks import logs
@@ -13,10 +14,12 @@ from gemhooks.errors import GemhooksError, Misconfigured
 MISCONFIGURED = 2  # starting again does not help
 FAILED = 1
 FULL = (errno.ENOSPC, errno.EDQUOT)  # a disk; where what a person asked for is to go, say
+STDERR = 2  # the highest number of a stream
 
 
 def run(program: Callable[[], int | None]) -> NoReturn:
     """Run *program* and exit; our own errors become one sentence on stderr, without a traceback."""
+    _have_streams()
     _show_everything()
     _count_in_memory()
     try:
@@ -37,6 +40,21 @@ def run(program: Callable[[], int | None]) -> NoReturn:
 def _give_up_output() -> None:
     """Python would try once more, at its end, and show that failure."""
     sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+
+
+def _have_streams() -> None:
+    """Where one was closed, nothing is read and what is written is gone.
+
+    Else the next file or socket would get its number, and what is meant for the stream; libuv ends
+    a process where that happens.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= STDERR:
+        pass  # the lowest that is free
+    os.close(number)
+    nowhere = Path(os.devnull)
+    sys.stdin = sys.stdin or nowhere.open(encoding="utf-8")
+    sys.stdout = sys.stdout or nowhere.open("w", encoding="utf-8")
+    sys.stderr = sys.stderr or nowhere.open("w", encoding="utf-8")
 
 
 def _count_in_memory() -> None:

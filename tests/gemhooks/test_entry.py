@@ -110,3 +110,35 @@ def python(code: str, *, stdout: Any) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
+
+
+def close(*numbers: int) -> None:
+    for each in numbers:
+        os.close(each)
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
+def test_a_stream_that_was_closed_is_no_socket_s_number(closed: tuple[int, ...]) -> None:
+    """Its number went to the first socket or file: what was written to the stream went there."""
+    program = """
+        import os, socket, sys
+        from gemhooks import entry
+
+        def look():
+            plug = socket.socket()
+            print("for nobody, or for the test")
+            print("likewise", file=sys.stderr)
+            return 0 if plug.fileno() > 2 and sys.stdin.read() == "" else 3
+
+        entry.run(look)
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        preexec_fn=lambda: close(*closed),
+        env={**os.environ, "PYTHONPATH": "."},
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 0
