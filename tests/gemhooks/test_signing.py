@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any
 
 import jwt
@@ -124,10 +125,20 @@ class TestV1:
             f"{v1(NEW)} {v1(OLD)}",
             f"v1a,AAAA v2,zzzz {v1(UNKNOWN)} {v1(NEW)}",
             v1(OLD),
+            f"{v1(UNKNOWN)},{v1(NEW)}",  # two lines, joined on the way, without the usual space
+            f"{v1(NEW)}, {v1(UNKNOWN)},v2,zzzz",
+            f"v2,zzzz,v1a,AAAA,{v1(UNKNOWN)},{v1(NEW)}",
         ],
     )
     def test_a1_02_any_valid_entry_by_any_secret_is_enough(self, signature: str) -> None:
         assert check(signature, schemes=[Scheme.V1]).scheme is Scheme.V1
+
+    def test_a_signature_that_begins_like_a_version_is_one(self) -> None:
+        entries = ((name, v1(OLD, webhook_id=name)) for name in map("msg_{}".format, count()))
+        name, entry = next(each for each in entries if each[1].startswith("v1,v1"))
+
+        for signature in (entry, f"{v1(UNKNOWN)},{entry}", f"{entry},{v1(UNKNOWN)}"):
+            assert check(signature, webhook_id=name).key == "old"
 
     def test_a1_02_an_unknown_or_retired_secret_is_refused(self) -> None:
         assert reason_of(v1(UNKNOWN)) == "mismatch"
