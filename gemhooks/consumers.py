@@ -101,7 +101,8 @@ class Consumers:
         kind = Event if isinstance(event, str) else event
         handlers.check(handler, kind)
         prepared = handlers.prepare(handler, where or {})
-        rules = Rules(once, self._once_per_resource, schedule(retry) if retry else None)
+        waits = None if retry in (None, "") else schedule(retry)
+        rules = Rules(once, self._once_per_resource, waits)
         subscription = self._subscription(queue, rules)
         if isinstance(event, str):
             _put(subscription.patterns, (exchange, event), prepared, f"{event!r} in {queue!r}")

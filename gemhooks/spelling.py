@@ -48,7 +48,9 @@ def seconds(text: str) -> float:
 
 
 def schedule(text: str) -> tuple[float, ...]:
-    """``"5s 1m"`` is (5.0, 60.0); ValueError for what is no list of waits."""
+    """``"5s 1m"`` is (5.0, 60.0); ValueError for what is no list of waits, TypeError for no str."""
+    if not isinstance(text, str):
+        raise TypeError(f"waits are written as '5s 1m 10m', not as {text!r}")
     waits = words(text)
     if not waits or not all(map(_TIME.fullmatch, waits)):
         raise ValueError(f"{text!r} is no list of waits such as '5s 1m 10m'")

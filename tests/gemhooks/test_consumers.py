@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import re
 from typing import Any
 
 import orjson
@@ -317,6 +318,9 @@ def test_a_queue_has_one_set_of_rules() -> None:
         consumers.add(events.BatchExpired, nothing, queue="q")
     with pytest.raises(ValueError, match="no list of waits"):
         consumers.add(events.BatchExpired, nothing, queue="r", retry="soon")
+    for wrong in (5, [5, 60]):
+        with pytest.raises(TypeError, match=re.escape(f"'5s 1m 10m', not as {wrong}")):
+            consumers.add(events.BatchExpired, nothing, queue="r", retry=wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     (subscription,) = consumers
 
     assert subscription.rules.retry == (5.0, 60.0)

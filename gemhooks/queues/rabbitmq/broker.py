@@ -125,7 +125,10 @@ class RabbitBroker:
         return dict(self._problems)
 
     def is_ready(self) -> bool:
-        return self._publishing.ready.is_set() and self._outbox.is_open
+        """Not where a queue that it consumes is not as we declare it: it may lack its bindings."""
+        consumed = {each.queue for each in self._subscribers}
+        is_open = self._publishing.ready.is_set() and self._outbox.is_open
+        return is_open and not consumed & self._problems.keys()
 
     def is_alive(self) -> bool:
         """Its thread runs and its loop turns; whether RabbitMQ is there is another question."""

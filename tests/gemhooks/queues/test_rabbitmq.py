@@ -136,6 +136,21 @@ def test_a_queue_with_other_arguments_is_named_and_the_others_work(
         broker.close()
 
 
+def test_a_queue_that_was_made_anew_with_other_arguments_is_not_ready_until_it_is_ours(
+    amqp_url: str, channel: BlockingChannel
+) -> None:
+    broker = RabbitBroker(amqp_url, declare=[ALL], declare_every=0.5)
+    with contextlib.closing(broker):
+        broker.declare([ALL])
+        consume(broker)
+        eventually(broker.is_ready)
+        channel.queue_delete(ALL.name)
+        channel.queue_declare(ALL.name, durable=True)  # classic, and nothing is bound to it
+        eventually(lambda: not broker.is_ready())
+        channel.queue_delete(ALL.name)
+        eventually(broker.is_ready)
+
+
 def test_a_return_fails_its_own_message_only(
     broker: RabbitBroker, channel: BlockingChannel
 ) -> None:
