@@ -1,7 +1,6 @@
 """Consumers for tests of whole worker processes: `gemhooks consume handlers:NAME`."""
 
 import ctypes
-import multiprocessing
 import os
 import signal
 import threading
@@ -67,6 +66,8 @@ def leave(event: events.BatchFailed) -> None:
 def fork(event: events.BatchFailed) -> None:
     note(f"begin {event.data.id}")
     if event.data.id == "child":
+        import multiprocessing  # noqa: PLC0415 - test_idle.py sees what an idle consumer has loaded
+
         child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(300,))
         child.start()
         note(f"pid {child.pid}")
