@@ -18,13 +18,13 @@ from gemhooks import lines, logs
 from gemhooks.admin import AdminServer
 from gemhooks.errors import Misconfigured
 from gemhooks.keys import KeyRing
+from gemhooks.pulse import Pulse
 from gemhooks.queues.connect import connect_as
 from gemhooks.settings import Settings
 from gemhooks.tracing import tracing
 from receiver.adapter import Adapter
 from receiver.app import Receiver, create_app
 from receiver.connections import DEFAULT, Connections, Limits
-from receiver.pulse import Pulse
 from receiver.turning_away import turn_away
 from receiver.wiring import key_ring, receiver_of
 

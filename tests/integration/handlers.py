@@ -75,5 +75,4 @@ def fork(event: events.BatchFailed) -> None:
     if event.data.id == "fork" and os.fork() == 0:
         note("forked")
         return
-    time.sleep(0.3)  # so that others wait behind it
     note(f"end {event.data.id}")

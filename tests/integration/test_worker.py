@@ -138,23 +138,15 @@ def test_a_second_sigterm_ends_it_at_once(amqp_url: str, start: Start, notes: Pa
     assert worker.wait(60) == 128 + signal.SIGTERM
 
 
-def test_a_handler_that_outlives_the_grace_does_not_hold_it_up(
-    amqp_url: str, start: Start, notes: Path
+@pytest.mark.parametrize(
+    ("handler", "noted"), [("blocked", "begin b1"), ("leaving", "end b1")], ids=["it", "a thread"]
+)
+def test_what_outlives_the_grace_of_a_handler_or_is_left_of_one_does_not_hold_it_up(
+    handler: str, noted: str, amqp_url: str, start: Start, notes: Path
 ) -> None:
-    publish(amqp_url, "blocked", ["b1"])
-    worker = start("blocked", amqp_url, GEMHOOKS_GRACE="1s")
-    eventually(lambda: lines(notes) == ["begin b1"], why="it runs")
-    worker.terminate()
-
-    assert worker.wait(60) == 0
-
-
-def test_a_thread_that_a_handler_has_left_behind_does_not_hold_it_up(
-    amqp_url: str, start: Start, notes: Path
-) -> None:
-    publish(amqp_url, "leaving", ["b1"])
-    worker = start("leaving", amqp_url, GEMHOOKS_GRACE="1s")
-    eventually(lambda: lines(notes) == ["end b1"], why="it has ended")
+    publish(amqp_url, handler, ["b1"])
+    worker = start(handler, amqp_url, GEMHOOKS_GRACE="1s")
+    eventually(lambda: lines(notes) == [noted], why="it runs, or has ended")
     worker.terminate()
 
     assert worker.wait(60) == 0

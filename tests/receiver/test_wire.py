@@ -291,25 +291,25 @@ def test_a_client_that_hangs_up_half_way_is_counted_once(site: Site) -> None:
     assert site.count("client_gone") == 1
 
 
-@pytest.mark.usefixtures("patient")
-class Held(MemoryPublisher):
-    """Confirms when it is told to."""
+class Slow(MemoryPublisher):
+    """Whose publishes end when a test says so."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.waiting: list[Future[None]] = []
+        self.futures: list[Future[None]] = []
 
     def publish(self, message: Message, *, exchange: str = topology.EVENTS) -> Future[None]:
-        self.waiting.append(Future())
-        return self.waiting[-1]
+        self.futures.append(Future())
+        return self.futures[-1]
 
     def confirm(self) -> None:
-        while self.waiting:
-            self.waiting.pop().set_result(None)
+        """All that came so far."""
+        while self.futures:
+            self.futures.pop().set_result(None)
 
 
 def test_what_was_sent_ahead_by_a_client_that_hangs_up_is_counted_once_each() -> None:
-    publisher = Held()
+    publisher = Slow()
     with served(publisher) as site:
 
         def is_counted() -> bool:
@@ -317,7 +317,7 @@ def test_what_was_sent_ahead_by_a_client_that_hangs_up_is_counted_once_each() ->
             return site.total() >= 5
 
         with site.connect_with(request() * 5) as client:
-            wait_until(lambda: publisher.waiting, "the first is begun")
+            wait_until(lambda: publisher.futures, "the first is begun")
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         wait_until(is_counted, "all are counted")
 
@@ -325,6 +325,7 @@ def test_what_was_sent_ahead_by_a_client_that_hangs_up_is_counted_once_each() ->
         assert site.count("client_gone") > 0
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_flood_of_requests_that_wait_for_no_answer_is_cut_short(site: Site) -> None:
     answers = site.exchange(request() * 1000)
 
@@ -361,18 +362,6 @@ def test_silent_clients_give_way_to_those_who_speak() -> None:
         assert site.clients() <= 4
         for each in silent:
             each.close()
-
-
-class Slow(MemoryPublisher):
-    """Whose publishes end when a test says so."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.futures: list[Future[None]] = []
-
-    def publish(self, message: Message, *, exchange: str = topology.EVENTS) -> Future[None]:
-        self.futures.append(Future())
-        return self.futures[-1]
 
 
 def test_where_every_place_is_busy_the_next_is_asked_to_come_again() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import random
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from itertools import islice
@@ -16,6 +15,7 @@ from pika.exceptions import AMQPError, ChannelClosedByBroker
 from gemhooks import topology
 from gemhooks.errors import GemhooksError, Misconfigured, PublishFailed, Unavailable
 from gemhooks.messages import Headers, Message, OnDelivery
+from gemhooks.pulse import Pulse
 from gemhooks.queues.rabbitmq import browsing, declaring, management, parameters, wire
 from gemhooks.queues.rabbitmq.confirms import Confirm
 from gemhooks.queues.rabbitmq.consuming import LOOK_EVERY, RabbitSubscriber
@@ -28,8 +28,6 @@ PATIENCE = 15.0  # seconds that a person or a start-up waits for an answer
 HEARTBEAT = 10  # seconds
 MEND_EVERY = 5.0  # seconds, at least, between two declarations because of trouble
 DECLARE_EVERY = 20.0  # seconds between two declarations without any
-TICK = 1.0  # seconds between signs of life of the loop
-LONGEST_SILENCE = 60.0  # seconds without one: the loop hangs for good
 
 T = TypeVar("T")
 
@@ -81,7 +79,7 @@ class RabbitBroker:
         self._is_consuming = False
         self._was_declared = False
         self._mending: asyncio.Task[None] | None = None
-        self._ticked_at = time.monotonic()
+        self._pulse = Pulse()
         self._loop.call_soon_threadsafe(self._begin)
 
     def _start_thread(self) -> asyncio.AbstractEventLoop:
@@ -96,7 +94,7 @@ class RabbitBroker:
         return Link(self._parameters, purpose=purpose, set_up=set_up)
 
     def _begin(self) -> None:
-        self._spawn(self._tick())
+        self._spawn(self._pulse.keep())
         self._spawn(self._publishing.run())
         if not self._verify:
             self._spawn(self._declare_now_and_then())
@@ -133,12 +131,7 @@ class RabbitBroker:
     def is_alive(self) -> bool:
         """Its thread runs and its loop turns; whether RabbitMQ is there is another question."""
         running = self._thread is None or self._thread.is_alive()
-        return running and time.monotonic() - self._ticked_at < LONGEST_SILENCE
-
-    async def _tick(self) -> None:
-        while True:
-            self._ticked_at = time.monotonic()
-            await asyncio.sleep(TICK)
+        return running and self._pulse.is_felt()
 
     def check(self) -> None:
         """Misconfigured or Unavailable, in one sentence, where one cannot connect."""

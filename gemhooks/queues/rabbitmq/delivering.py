@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import random
-from concurrent.futures import Future
 from typing import Protocol
 
 import structlog
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 from gemhooks import topology
 from gemhooks.messages import DeadLetter, Message
 from gemhooks.queues.rabbitmq import wire
+from gemhooks.queues.rabbitmq.confirms import Confirm
 from gemhooks.queues.rabbitmq.mailbox import Mailbox, Work
 from gemhooks.queues.rabbitmq.outbox import Outbox
 from gemhooks.queues.rabbitmq.settling import Settler
@@ -66,11 +66,11 @@ class RabbitDelivery:
     def _copy(self, parcel: wire.Parcel) -> None:
         if not self._settler.holds(self._tag):  # it has gone back with its channel
             return
-        copied: Future[None] = Future()
+        copied = Confirm()
         copied.add_done_callback(lambda _: self._copied(copied, parcel))
         self._origin.outbox.send(parcel, copied)
 
-    def _copied(self, copied: Future[None], parcel: wire.Parcel) -> None:
+    def _copied(self, copied: Confirm, parcel: wire.Parcel) -> None:
         if copied.exception() is None:
             self.ack()
             return

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from receiver.pulse import Pulse
+from gemhooks.pulse import Pulse
 from tests.services.waiting import eventually
 
 
